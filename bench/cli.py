@@ -1,0 +1,178 @@
+"""The command: run a suite, write JSON and Markdown.
+
+Exit codes: 0 done; 1 the run or the writing failed; 2 the call is wrong, with one line
+on standard error that says what to do. A claim that fails is a result, not an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from gpu_consensus.checks import check_choice
+from gpu_consensus.storage import write_atomic
+
+from . import environment
+from .render import FORMAT, VERSION, check_format, to_markdown
+from .suite import Context, Table
+
+SUITES = {"papers": ".papers", "speed": ".speed"}
+"""Name of a suite and its module."""
+
+_PATHS = ("--data-dir", "--output", "--markdown")
+_PROG = f"python -m {__package__}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    given = sys.argv[1:] if argv is None else list(argv)
+    try:
+        if given[:1] == ["render"]:
+            print(_render(given[1:]), end="")
+            return 0
+        arguments = _parse(given)
+        context = _context(arguments)
+    except ValueError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    except SystemExit as stop:  # --help
+        return int(stop.code or 0)
+    suite = importlib.import_module(SUITES[arguments.suite], __package__)
+    return _run(suite.run, context, arguments, _command(given))
+
+
+def _run(
+    run: Callable[[Context], Iterator[Table]],
+    context: Context,
+    arguments: argparse.Namespace,
+    command: str,
+) -> int:
+    """Run a suite; what is finished is written after every table."""
+    begin = time.perf_counter()
+    result: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "suite": arguments.suite,
+        "quick": context.quick,
+        "complete": False,
+        "command": command,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": 0.0,
+        "seeds": list(context.seeds),
+        **environment.describe(),
+        "tables": [],
+    }
+    try:
+        for table in run(context):
+            result["tables"].append(asdict(table))
+            result["seconds"] = round(time.perf_counter() - begin, 3)
+            for entry in table.skipped:
+                print(f"bench: {entry.name}: {entry.reason}", file=sys.stderr)
+            write(result, arguments.output, arguments.markdown)
+        result["complete"] = True
+        write(result, arguments.output, arguments.markdown)
+    except KeyboardInterrupt:
+        print("bench: interrupted; finished tables were written.", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        print(json.dumps(result))  # hours of work are not lost for want of a path
+        return 1
+    if arguments.markdown is None:
+        print(to_markdown(result), end="")
+    return 0
+
+
+def write(result: dict[str, Any], output: Path | None, markdown: Path | None) -> None:
+    """Write JSON and Markdown; each file is the old one or the whole new one."""
+    text = json.dumps(result, indent=1, allow_nan=False) + "\n"
+    if output is not None:
+        write_atomic(output, lambda file: file.write(text.encode()))
+    if markdown is not None:
+        page = to_markdown(json.loads(text))
+        write_atomic(markdown, lambda file: file.write(page.encode()))
+
+
+def _render(arguments: list[str]) -> str:
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        raise ValueError(f"render takes one file: {_PROG} render results.json")
+    path = Path(arguments[0])
+    try:
+        return to_markdown(check_format(json.loads(path.read_text(encoding="utf-8"))))
+    except KeyError as error:
+        reason = f"it lacks {error}"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+    raise ValueError(
+        f"cannot render {str(path)!r} ({reason}); give a file that --output wrote."
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Turn what argparse says into one line."""
+        raise ValueError(f"{message}; see {self.prog} --help.")
+
+
+def _parse(given: list[str]) -> argparse.Namespace:
+    parser = _Parser(
+        prog=_PROG,
+        description="Run a benchmark suite, or print a stored result: render x.json.",
+    )
+    parser.add_argument("suite", help=f"{', '.join(SUITES)}, or render")
+    parser.add_argument("--quick", action="store_true", help="a small run, in seconds")
+    parser.add_argument(
+        "--data-dir", type=Path, help="folder with the data sets of the papers"
+    )
+    parser.add_argument("--output", type=Path, help="JSON file to write")
+    parser.add_argument("--markdown", type=Path, help="Markdown file to write")
+    parser.add_argument(
+        "--seeds", type=int, help="number of seeds, default 10, with --quick 2"
+    )
+    arguments = parser.parse_args(given)
+    check_choice("suite", arguments.suite, [*SUITES, "render"])
+    for name in ("output", "markdown"):
+        path = getattr(arguments, name)
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise ValueError(
+                f"--{name} {str(path)!r} should be a file in a folder that exists."
+            )
+    return arguments
+
+
+def _context(arguments: argparse.Namespace) -> Context:
+    folder = arguments.data_dir
+    if folder is not None and not folder.is_dir():
+        raise ValueError(
+            f"--data-dir {str(folder)!r} is not a folder; leave it out to use the data "
+            "sets that scikit-learn ships."
+        )
+    seeds = arguments.seeds
+    if seeds is None:
+        seeds = 2 if arguments.quick else 10
+    if seeds < 1:
+        raise ValueError(f"--seeds {seeds} should be >= 1.")
+    return Context(arguments.quick, folder, tuple(range(seeds)))
+
+
+def _command(given: list[str]) -> str:
+    """Return the command; of paths only the name, for the result may be published."""
+    words = []
+    for before, word in zip(["", *given], given, strict=False):
+        name, equals, value = word.partition("=")
+        if before in _PATHS:
+            words.append(Path(word).name)
+        elif equals and name in _PATHS:
+            words.append(f"{name}={Path(value).name}")
+        else:
+            words.append(word)
+    return f"{_PROG} {shlex.join(words)}"

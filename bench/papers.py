@@ -1,0 +1,18 @@
+"""Numbers of the papers, and ours beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .kcc_missing import missing_table, removal_table
+from .kcc_objective import objective_table
+from .suite import Context, Table
+
+NAME = "papers"
+
+
+def run(context: Context) -> Iterator[Table]:
+    """Yield the tables of the KCC paper."""
+    yield objective_table(context)
+    yield missing_table(context)
+    yield removal_table(context)

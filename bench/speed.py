@@ -1,0 +1,133 @@
+"""KCC beside scikit-learn's KMeans on the one-hot matrix of the same ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .memory import memory_table
+from .speed_peer import MAX_ITER, N_INIT, Peer
+from .suite import Claim, Column, Context, Table, warning_notes
+
+NAME = "speed"
+
+_N_CLUSTERS = 10
+_QUIET = 0.1  # share of the cores that other processes may use
+
+_EQUALITY_COLUMNS = [
+    Column("n", "n", ","),
+    Column("same_labels", "labels equal for all chunks and threads"),
+    Column("difference", "F check", ".1e"),
+    Column("peer_difference", "KMeans inertia / r against F of its labels", ".1e"),
+    Column("same_start", "F from the same start, kcc / KMeans - 1", ".1e"),
+    Column("equal", "equal"),
+]
+
+_TIME_COLUMNS = [
+    Column("n", "n", ","),
+    Column("r", "r"),
+    Column("kcc_s", "kcc, s", ".3f"),
+    Column("kmeans_s", "KMeans, s", ".3f"),
+    Column("kcc_threads", "kcc threads"),
+    Column("kmeans_threads", "KMeans threads"),
+    Column("others_busy", "other processes, share of cores", ".0%"),
+    Column("ratio_total", "KMeans / kcc", ".2f"),
+    Column("kcc_iterations", "kcc iterations"),
+    Column("kmeans_iterations", "KMeans iterations"),
+    Column("kcc_ms", "kcc, ms per iteration", ".3f"),
+    Column("kmeans_ms", "KMeans, ms per iteration", ".3f"),
+    Column("ratio_iteration", "KMeans / kcc per iteration", ".2f"),
+    Column("kcc_lookups", "kcc, lookups/s", ".2e"),
+    Column("kmeans_lookups", "KMeans, lookups/s", ".2e"),
+    Column("kcc_f", "kcc F", ".2f"),
+    Column("kmeans_f", "KMeans F", ".2f"),
+    Column("default_s", "kcc default init, s", ".3f"),
+    Column("default_f", "F", ".2f"),
+]
+
+_GROWTH_COLUMNS = [
+    Column("what", "time per iteration of"),
+    Column("exponent", "exponent of n", ".2f"),
+    Column("sizes", "fitted over n"),
+]
+
+
+def run(context: Context) -> Iterator[Table]:
+    """Yield equality, time, growth and memory."""
+    sizes = [150, 1000, 10_000] + ([] if context.quick else [100_000])
+    n_partitions = 20 if context.quick else 100
+    equality = Table("equality", "Same answers", _EQUALITY_COLUMNS)
+    times = Table("time", "kcc and scikit-learn's KMeans", _TIME_COLUMNS)
+    messages: dict[str, int] = {}
+    with context.progress("speed", 2 * len(sizes)) as advance:
+        for n in sizes:
+            peer = Peer(n, n_partitions, _N_CLUSTERS, messages)
+            equality.rows.append(peer.check())
+            advance(1, f"n={n}: checked")
+            if equality.rows[-1]["equal"]:
+                times.rows.append(peer.time(repeats=3 if n <= 10_000 else 1))
+            else:
+                times.notes.append(f"n={n:,} was not timed: the answers differ.")
+            advance(1, f"n={n}: timed")
+    good = sum(row["equal"] for row in equality.rows)
+    equality.claims = [
+        Claim(
+            "kcc: same labels for all chunks and threads, F as recomputed and as "
+            "KMeans counts it",
+            f"{good} of {len(sizes)} sizes",
+            good == len(sizes),
+        )
+    ]
+    times.notes += _time_notes(times.rows) + warning_notes(messages)
+    yield equality
+    yield times
+    yield _growth(times.rows)
+    yield memory_table(context)
+
+
+def _time_notes(rows: list[dict[str, Any]]) -> list[str]:
+    notes = [
+        f"kcc(utility='c', init='random', n_init={N_INIT}, refine=False, max_iter="
+        f"{MAX_ITER}) and KMeans(init='random', n_init={N_INIT}, algorithm='lloyd', "
+        f"tol=0, max_iter={MAX_ITER}), each on one thread and on all cores and shown "
+        f"at its better one, K={_N_CLUSTERS}, planted clusters "
+        "with half of the labels at random; seconds are the least of the repeats. "
+        "Iterations are summed over the starts; a lookup is one object, partition and "
+        "cluster. Compare ratios within this run only.",
+    ]
+    noisy = [f"{row['n']:,}" for row in rows if (row["others_busy"] or 0) > _QUIET]
+    if noisy:
+        notes.append(
+            f"**Not reliable** at n = {', '.join(noisy)}: other processes used more "
+            f"than {_QUIET:.0%} of the cores. Repeat on a quiet machine before any "
+            "ratio is quoted."
+        )
+    for key, what in (
+        ("ratio_total", "in total"),
+        ("ratio_iteration", "per iteration"),
+    ):
+        lost = [f"{row['n']:,}" for row in rows if row[key] and row[key] < 1]
+        if lost:
+            notes.append(f"kcc is slower {what} at n = {', '.join(lost)}.")
+    return notes
+
+
+def _growth(rows: list[dict[str, Any]]) -> Table:
+    """Fit time per iteration ~ n^a where overhead does not rule."""
+    table = Table("growth", "Time per iteration as n grows", _GROWTH_COLUMNS)
+    large = [row for row in rows if row["n"] >= 1000]
+    for what, key in (("kcc", "kcc_ms"), ("KMeans", "kmeans_ms")):
+        points = [(row["n"], row[key]) for row in large if row[key]]
+        if len(points) < 2:
+            continue
+        n, ms = np.log(np.array(points, dtype=np.float64)).T
+        table.rows.append(
+            {
+                "what": what,
+                "exponent": float(np.polyfit(n, ms, 1)[0]),
+                "sizes": ", ".join(f"{size:,}" for size, _ in points),
+            }
+        )
+    return table

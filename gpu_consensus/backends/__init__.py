@@ -1,0 +1,71 @@
+"""Where arrays live: the only code of the package that knows.
+
+Algorithms are written once, above :class:`~gpu_consensus.backends.protocol.Backend`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import Any
+
+from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.checks import check_choice
+
+NAMES = ("auto", "cupy", "numba", "numpy")
+
+
+def choose_backend(backend: str, codes: Any, n_jobs: int | None = None) -> Backend:
+    """Return the backend that a method's ``backend`` argument means.
+
+    An explicit name runs or raises; ``GPU_CONSENSUS_BACKEND`` overrides only "auto".
+    """
+    check_choice("backend", backend, NAMES)
+    if backend == "auto":
+        wish = os.environ.get("GPU_CONSENSUS_BACKEND", "auto")
+        backend = check_choice("GPU_CONSENSUS_BACKEND", wish, NAMES)
+    if backend == "auto":
+        backend = "cupy" if hasattr(codes, "__cuda_array_interface__") else "numpy"
+    reason = why_unavailable(backend)
+    if reason:
+        raise RuntimeError(f"backend={backend!r} cannot run: {reason}")
+    return NumpyBackend(n_jobs)
+
+
+def why_unavailable(backend: str) -> str:
+    """Return why a backend cannot run here and what to do, or an empty string."""
+    if backend == "numpy":
+        return ""
+    kind = "CUDA" if backend == "cupy" else "numba"
+    return (
+        f"this version has no {kind} kernels; use backend='numpy', whose labels are "
+        "those that every backend gives."
+    )
+
+
+def why_no_device() -> str:
+    """Return why CuPy cannot be used here and what to do, or an empty string."""
+    if importlib.util.find_spec("cupy") is None:
+        return (
+            "CuPy is not installed; run pip install 'gpu-consensus[cuda12]' (or "
+            "cuda13), or use backend='numpy'."
+        )
+    import cupy
+
+    if not cupy.cuda.is_available():
+        return (
+            "CuPy is installed but finds no usable CUDA device; check the driver with "
+            "nvidia-smi, or use backend='numpy'."
+        )
+    return ""
+
+
+def require_device() -> Any:
+    """Return the cupy module, or raise and say what is missing."""
+    reason = why_no_device()
+    if reason:
+        raise RuntimeError(f"backend='cupy' cannot run: {reason}")
+    import cupy
+
+    return cupy

@@ -1,0 +1,149 @@
+"""The seam: what a backend must do, written once.
+
+Shapes, everywhere the same:
+
+- ``codes`` (r, n), uint8 or uint16: label codes of n objects in r partitions; code K_i
+  of partition i means missing;
+- ``offsets`` (r + 1,), int64: partition i owns the rows ``offsets[i]:offsets[i + 1]``
+  of a table, K_i labels and one row for "missing"; S = ``offsets[-1]``;
+- ``assignment`` (R, n), the smallest unsigned type that holds K: the cluster of every
+  object in each of R restarts; the value K means "not counted";
+- ``counts`` (S, R, K), int64, and ``table`` (S, R, K), float32.
+
+Callers pass any range of objects as ``codes[:, begin:end]``; a backend never needs all
+of them at once, and no result depends on how the objects were cut.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Codes = npt.NDArray[Any]
+Assignment = npt.NDArray[Any]
+Counts = npt.NDArray[np.int64]
+Table = npt.NDArray[np.float32]
+Offsets = npt.NDArray[np.int64]
+
+
+class Assigned(NamedTuple):
+    """What ``assign`` returns; ``best`` and ``gap`` only when asked for."""
+
+    assignment: Assignment
+    best: npt.NDArray[np.float32] | None
+    gap: npt.NDArray[np.float32] | None
+
+
+class Coassociation(NamedTuple):
+    """A tile of pair counts, each (len(rows), len(columns)), int32."""
+
+    same: npt.NDArray[np.int32]
+    both: npt.NDArray[np.int32]
+
+
+class Backend(Protocol):
+    """Few, fat primitives over label codes.
+
+    Every backend is tested against one triple-loop oracle. "Equal" means every bit.
+    """
+
+    name: str
+
+    def chunk_rows(self, n_restarts: int, memory_limit: int | None) -> int:
+        """Return how many objects to hand over at once.
+
+        Working memory then stays below ``memory_limit`` bytes (a fixed default when
+        None), whatever n is.
+        """
+        ...
+
+    def count(
+        self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int
+    ) -> Counts:
+        """Count objects by label and cluster: (S, R, K), int64. Equal.
+
+        Row ``offsets[i] + j`` holds how many objects of each cluster carry code j in
+        partition i, the code for missing included.
+        """
+        ...
+
+    def recount(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        before: Assignment,
+        after: Assignment,
+        counts: Counts,
+    ) -> None:
+        """Update ``counts`` in place from ``before`` to ``after``. Equal to ``count``.
+
+        Only objects whose cluster differs are looked at.
+        """
+        ...
+
+    def assign(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        table: Table,
+        *,
+        row_weight: npt.NDArray[np.float32] | None = None,
+        row_table: Table | None = None,
+        best: bool = False,
+        gap: bool = False,
+    ) -> Assigned:
+        """Put every object where its score is lowest. Equal.
+
+        The score of object l for cluster k is ``sum_i table[offsets[i] + codes[i, l]]``
+        added in float32 in partition order, plus, where ``row_table`` is given,
+        ``row_weight[l]`` times the same sum over ``row_table``: two sums, one multiply,
+        one add, no fused operation. ``row_table`` is (S, R, K), or (R, K) and is then
+        taken as that sum. Ties go to the lowest k. ``best`` (R, n) is the lowest score,
+        ``gap`` (R, n) its distance to the second lowest, infinite when K = 1.
+        """
+        ...
+
+    def scores(
+        self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """Return all scores (n, R, K) of a float64 table, added in partition order.
+
+        Equal within a backend, close between backends.
+        """
+        ...
+
+    def soft_count(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        responsibilities: npt.NDArray[np.float64],
+    ) -> Counts:
+        """Sum responsibilities (n, R, K) by label: (S, R, K), int64.
+
+        Each is rounded to a multiple of 2**-32 first, so that the sum is an exact
+        integer in units of 2**-32, whatever the order. Equal within a backend, close
+        between backends (their responsibilities differ by rounding).
+        """
+        ...
+
+    def coassociation(
+        self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
+    ) -> Coassociation:
+        """Count in how many partitions two objects share a label, and both have one.
+
+        ``rows`` and ``columns`` are indices of objects. Equal.
+        """
+        ...
+
+    def kmeans(
+        self,
+        X: Any,
+        n_clusters: int,
+        seed: int,
+        *,
+        metric: str = "euclidean",
+    ) -> npt.NDArray[np.int32]:
+        """Cluster features; statistically alike on every backend, not equal."""
+        ...

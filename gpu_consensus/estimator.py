@@ -1,0 +1,149 @@
+"""The scikit-learn estimator: features in, ``labels_`` out."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import validate_data
+
+from gpu_consensus.checks import check_choice, check_n_clusters, seed_sequence
+from gpu_consensus.generate import generate_partitions
+from gpu_consensus.methods import METHODS, consensus
+
+
+class ConsensusClustering(ClusterMixin, BaseEstimator):
+    """Cluster features many times and return the clustering that agrees best.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        Clusters of the consensus.
+    method : str, default "kcc"
+        Consensus method, one of ``gpc.METHODS``.
+    n_partitions : int, default 100
+        Basic partitions to make.
+    strategy : str, default "rps"
+        What varies between them; see :func:`generate_partitions`.
+    k_range : (int, int), optional
+        Clusters of the basic partitions.
+    metric : {"euclidean", "cosine"}, default "euclidean"
+        Distance of the basic partitions; "cosine" for text.
+    base : "kmeans", clusterer or callable, default "kmeans"
+        What makes the basic partitions.
+    generate_options, method_options : dict, optional
+        More options of :func:`generate_partitions` and of the method, such as
+        ``{"utility": "nh", "n_init": 20}``.
+    backend : {"auto", "cupy", "numba", "numpy"}, default "auto"
+        Where to compute.
+    n_jobs : int, optional
+        Threads; all cores by default. The labels do not depend on it.
+    random_state : int, RandomState, Generator, optional
+        Same seed, same labels.
+    progress : bool, default False
+        Draw progress bars.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,), int32
+    ensemble_ : Ensemble
+        The basic partitions.
+    consensus_ : Consensus
+        The whole result: objective, value, history, confidence.
+    n_iter_ : int
+        Iterations of the winning start.
+    n_features_in_ : int
+    feature_names_in_ : ndarray
+        When X has column names.
+
+    Examples
+    --------
+    >>> import gpu_consensus as gpc
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = gpc.ConsensusClustering(3, n_partitions=20, random_state=0).fit(X)
+    >>> bool(gpc.metrics.adjusted_rand(y, model.labels_) > 0.6)
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        method: str = "kcc",
+        n_partitions: int = 100,
+        strategy: str = "rps",
+        *,
+        k_range: tuple[int, int] | None = None,
+        metric: str = "euclidean",
+        base: Any = "kmeans",
+        generate_options: dict[str, Any] | None = None,
+        method_options: dict[str, Any] | None = None,
+        backend: str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.method = method
+        self.n_partitions = n_partitions
+        self.strategy = strategy
+        self.k_range = k_range
+        self.metric = metric
+        self.base = base
+        self.generate_options = generate_options
+        self.method_options = method_options
+        self.backend = backend
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Make the basic partitions of X and find their consensus.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Features.
+        y : ignored
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        check_n_clusters(self.n_clusters, X.shape[0])
+        check_choice("method", self.method, METHODS)
+        seeds = seed_sequence(self.random_state).spawn(2)
+        self.ensemble_ = generate_partitions(
+            X,
+            self.n_partitions,
+            self.strategy,
+            self.n_clusters,
+            self.k_range,
+            metric=self.metric,
+            base=self.base,
+            backend=self.backend,
+            n_jobs=self.n_jobs,
+            random_state=seeds[0],
+            progress=self.progress,
+            **(self.generate_options or {}),
+        )
+        self.consensus_ = consensus(
+            self.ensemble_,
+            self.n_clusters,
+            self.method,
+            **{
+                "backend": self.backend,
+                "n_jobs": self.n_jobs,
+                "random_state": seeds[1],
+                "progress": self.progress,
+            }
+            | (self.method_options or {}),
+        )
+        self.labels_: npt.NDArray[np.int32] = self.consensus_.labels
+        self.n_iter_ = self.consensus_.n_iter
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that sparse input is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,305 @@
+"""What every method of the k-means family does around the loop."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends import choose_backend
+from gpu_consensus.checkpoint import Checkpoint, open_checkpoint
+from gpu_consensus.checks import (
+    FloatArray,
+    check_choice,
+    check_int,
+    check_n_clusters,
+    seed_sequence,
+)
+from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.lloyd import Problem, Rule, Starts, lloyd
+from gpu_consensus.progress import progress_bar
+from gpu_consensus.refine import refine
+from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
+from gpu_consensus.seeding import NAMES as INITS
+from gpu_consensus.seeding import encode_init, seed_starts
+from gpu_consensus.utilities import Formula, Segments
+
+_REFINE_LIMIT = 2**30
+
+
+class ValuedRule(Rule, Protocol):
+    """A rule whose objective also has a "larger is better" side."""
+
+    def value(self, objective: float, n_samples: int) -> float:
+        """Return the value that belongs to an objective over ``n_samples`` objects."""
+        ...
+
+
+class RefinableRule(ValuedRule, Protocol):
+    """A rule that knows the exact change of its objective by a single move."""
+
+    formula: Formula
+    segments: Segments
+    weights: FloatArray
+
+
+@dataclass
+class Options:
+    """The keyword arguments that all methods of the family share; see ``kcc``."""
+
+    init: Any = "partition"
+    n_init: int = 10
+    max_iter: int = 100
+    refine: bool | str = False
+    refine_cost: float = 1.0
+    on_unlabelled: str = "raise"
+    backend: str = "auto"
+    n_jobs: int | None = None
+    memory_limit: int | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    random_state: Any = None
+    progress: bool = False
+
+    def check(self) -> None:
+        """Raise an error for an option that is out of its bounds."""
+        check_int("n_init", self.n_init, 1)
+        check_int("max_iter", self.max_iter, 1)
+        if self.memory_limit is not None:
+            check_int("memory_limit", self.memory_limit, 1)
+        if not isinstance(self.refine, (bool, np.bool_)):
+            check_choice("refine", self.refine, ["auto", "True", "False"])
+        check_choice("on_unlabelled", self.on_unlabelled, ["raise", "keep"])
+        if isinstance(self.init, str):
+            check_choice("init", self.init, INITS)
+
+
+def fit(
+    ensemble: Ensemble,
+    n_clusters: int,
+    rule: Any,
+    weights: FloatArray,
+    method: str,
+    options: Options,
+) -> Consensus:
+    """Seed, run the loop, refine, and make the result.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+    n_clusters : int
+    rule : Rule
+        With ``value`` beside, and ``formula``, ``segments``, ``weights`` if refined.
+    weights : ndarray of shape (r,)
+        Weights of the partitions; those of weight 0 do not count.
+    method : str
+        What the result calls the method.
+    options : Options
+    """
+    options.check()
+    n_clusters = check_n_clusters(n_clusters, ensemble.n_samples)
+    backend = choose_backend(options.backend, ensemble.codes, options.n_jobs)
+    skip = find_unlabelled(ensemble, weights, options.on_unlabelled)
+    check_distinct_rows(ensemble, weights, n_clusters, skip)
+    if n_clusters == 1:
+        warnings.warn(
+            "n_clusters=1 puts all objects into one cluster, whose value is 0.",
+            UserWarning,
+            stacklevel=3,
+        )
+    problem = Problem(
+        backend,
+        ensemble.codes,
+        ensemble.offsets,
+        n_clusters,
+        skip,
+        options.memory_limit,
+    )
+    saved = open_checkpoint(
+        options.checkpoint, ensemble, weights, method, n_clusters, options
+    )
+    starts = _first(problem, rule, ensemble, weights, options, saved)
+    saved.save(starts, force=True)  # a path that cannot be written fails now
+    n_init = len(starts.assignment)
+    with progress_bar(options.progress, method, n_init) as advance:
+        done = 0
+
+        def after_iteration(state: Starts) -> None:
+            nonlocal done
+            finished = int(state.converged.sum())
+            lowest = f"F {state.objective.min():.6g}"
+            iteration = len(max(state.history, key=len))
+            advance(finished - done, f"iteration {iteration}, {lowest}")
+            done = finished
+            saved.save(state)
+
+        lloyd(
+            problem,
+            rule,
+            starts,
+            max_iter=options.max_iter,
+            after_iteration=after_iteration,
+        )
+        _refine(problem, rule, starts, options, saved)
+        saved.save(starts, force=True)
+    return _result(problem, rule, ensemble, starts, method, options)
+
+
+def _first(
+    problem: Problem,
+    rule: Rule,
+    ensemble: Ensemble,
+    weights: FloatArray,
+    options: Options,
+    saved: Checkpoint,
+) -> Starts:
+    """Return the state to begin with: saved, given by labels, or seeded."""
+    if saved.state is not None:
+        assignment, objective, converged, history, seen = saved.state
+        counts = problem.count(assignment)
+        return Starts(assignment, counts, objective, converged, history, seen)
+    if not isinstance(options.init, str):
+        n_clusters, n_samples = problem.n_clusters, ensemble.n_samples
+        assignment = encode_init(options.init, n_samples, n_clusters)
+        assignment[:, problem.skip] = n_clusters
+        state = Starts.seeded(problem, assignment)
+        if (np.delete(assignment[0], problem.skip) < n_clusters).all():
+            state.objective[:] = rule.objective(state.counts, list(assignment))
+        return state
+    seeds = seed_sequence(saved.random_state)
+    seeded = seed_starts(
+        options.init, ensemble, problem, rule, weights, options.n_init, seeds
+    )
+    return Starts.seeded(problem, seeded)
+
+
+def _refine(
+    problem: Problem,
+    rule: RefinableRule,
+    starts: Starts,
+    options: Options,
+    saved: Checkpoint,
+) -> None:
+    """Refine the starts that ``options.refine`` names."""
+    if options.refine is False or problem.n_clusters == 1:
+        return
+    n_partitions, n_samples = problem.codes.shape
+    one = n_samples * n_partitions * problem.n_clusters * options.refine_cost
+    every = list(range(len(starts.assignment)))
+    if options.refine == "auto":
+        if one * len(every) > _REFINE_LIMIT:
+            every = [starts.winner()] if one <= _REFINE_LIMIT else []
+    else:
+        every = [starts.winner()]
+    for q in every:
+        if q in saved.refined:
+            continue
+        counts = np.ascontiguousarray(starts.counts[:, q])
+        finished = refine(
+            problem.codes,
+            rule.formula,
+            rule.segments,
+            rule.weights,
+            starts.assignment[q],
+            counts,
+            max_sweeps=options.max_iter,
+            after_sweep=_recorder(rule, starts.history[q]),
+        )
+        starts.counts[:, q] = counts
+        starts.objective[q] = rule.objective(counts[:, None], [])[0]
+        starts.history[q].append(float(starts.objective[q]))
+        starts.converged[q] &= finished
+        saved.refined.append(q)
+        saved.save(starts)
+
+
+def _recorder(rule: Rule, history: list[float]) -> Callable[..., None]:
+    def record(counts: npt.NDArray[np.int64]) -> None:
+        history.append(float(rule.objective(counts[:, None], [])[0]))
+
+    return record
+
+
+def _result(
+    problem: Problem,
+    rule: ValuedRule,
+    ensemble: Ensemble,
+    starts: Starts,
+    method: str,
+    options: Options,
+) -> Consensus:
+    q = starts.winner()
+    if not starts.converged[q]:
+        warnings.warn(
+            f"{method} did not converge in max_iter={options.max_iter} iterations; "
+            "raise max_iter.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    labels = starts.assignment[q].astype(np.int32)
+    labels[problem.skip] = -1
+    counts = starts.counts[:, q]
+    table, _ = rule.table(np.ascontiguousarray(counts[:, None]), [starts.assignment[q]])
+    objective = float(starts.objective[q])
+    return Consensus(
+        labels=labels,
+        n_clusters=problem.n_clusters,
+        objective=objective,
+        value=rule.value(objective, ensemble.n_samples - len(problem.skip)),
+        history=np.asarray(starts.history[q]),
+        converged=bool(starts.converged[q]),
+        backend=problem.backend.name,
+        method=method,
+        centroids=Centroids(ensemble, np.ascontiguousarray(counts), table),
+    )
+
+
+def find_unlabelled(
+    ensemble: Ensemble, weights: FloatArray, on_unlabelled: str
+) -> npt.NDArray[np.intp]:
+    """Return the objects that no partition of positive weight has labelled."""
+    useful = np.flatnonzero(weights > 0)
+    if (ensemble.n_missing[useful] == 0).any():
+        return np.empty(0, dtype=np.intp)
+    absent = np.ones(ensemble.n_samples, dtype=bool)
+    for i in useful:
+        absent &= ensemble.codes[i] == ensemble.n_labels[i]
+    skip = np.flatnonzero(absent)
+    if skip.size == ensemble.n_samples:
+        raise ValueError("no object has any label; there is nothing to agree on.")
+    if skip.size and on_unlabelled == "raise":
+        named = ", ".join(str(l) for l in skip[:5]) + (", ..." if skip.size > 5 else "")
+        raise ValueError(
+            f"{skip.size} objects have no label in any partition (objects {named}); "
+            "drop them, or pass on_unlabelled='keep' to give them the label -1."
+        )
+    return skip
+
+
+def check_distinct_rows(
+    ensemble: Ensemble,
+    weights: FloatArray,
+    n_clusters: int,
+    skip: npt.NDArray[np.intp],
+) -> None:
+    """Raise an error if fewer than ``n_clusters`` objects differ in their labels."""
+    useful = np.flatnonzero(weights > 0)
+    found: set[bytes] = set()
+    begin, step = 0, max(64, 2 * n_clusters)
+    while begin < ensemble.n_samples and len(found) < n_clusters:
+        rows = np.setdiff1d(
+            np.arange(begin, min(begin + step, ensemble.n_samples)), skip
+        )
+        block = np.ascontiguousarray(ensemble.codes[np.ix_(useful, rows)].T)
+        whole = block.view(np.dtype((np.void, block.itemsize * len(useful))))
+        found.update(row.tobytes() for row in np.unique(whole))
+        begin, step = begin + step, min(4 * step, 1 << 16)
+    if len(found) < n_clusters:
+        raise ValueError(
+            f"the ensemble has only {len(found)} distinct rows but "
+            f"n_clusters={n_clusters}; ask for at most {len(found)} clusters."
+        )

@@ -1,0 +1,1 @@
+"""The parts of ``generate_partitions``: what a partition sees, clusters and keeps."""

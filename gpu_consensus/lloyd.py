@@ -1,0 +1,362 @@
+"""The one loop: counts to table, table to assignment, until nothing moves.
+
+A method of the k-means family is a :class:`Rule`, the small function from counts to
+table; the loop, its restarts and its stopping rules are the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.protocol import (
+    Assignment,
+    Backend,
+    Codes,
+    Counts,
+    Offsets,
+    Table,
+)
+from gpu_consensus.checks import FloatArray
+
+
+class Rule(Protocol):
+    """What makes a method: its table and its objective, both from counts.
+
+    ``rows`` holds one assignment vector per restart of ``counts``, for methods whose
+    table needs more than counts.
+    """
+
+    monotone: bool
+    """Whether the objective falls at every step; if not, repeats end the loop."""
+    row_weight: npt.NDArray[np.float32] | None
+    """(n,), with ``table`` then returning a row table too."""
+
+    def table(
+        self, counts: Counts, rows: Sequence[Assignment]
+    ) -> tuple[Table, Table | None]:
+        """Return ``table`` (S, R, K) and ``row_table`` or None."""
+        ...
+
+    def objective(self, counts: Counts, rows: Sequence[Assignment]) -> FloatArray:
+        """Return what is minimised, (R,), float64."""
+        ...
+
+
+@dataclass
+class Starts:
+    """R restarts and how far they got.
+
+    ``assignment`` (R, n) and ``counts`` (S, R, K) agree; ``history[q]`` holds the
+    objective after each iteration of restart q, ``seen[q]`` the hashes of its earlier
+    assignments (only for rules that are not monotone).
+    """
+
+    assignment: Assignment
+    counts: Counts
+    objective: FloatArray
+    converged: npt.NDArray[np.bool_]
+    history: list[list[float]]
+    seen: list[set[int]]
+
+    @classmethod
+    def seeded(cls, problem: Problem, seeds: Assignment) -> Starts:
+        """Begin with an assignment in which some objects may not be counted."""
+        return cls(
+            seeds,
+            problem.count(seeds),
+            np.full(len(seeds), np.inf),
+            np.zeros(len(seeds), dtype=bool),
+            [[] for _ in seeds],
+            [set() for _ in seeds],
+        )
+
+    def winner(self) -> int:
+        """Return the restart of lowest objective, the first of equals."""
+        return int(np.argmin(self.objective))
+
+
+class Problem:
+    """What stays the same during a fit: data, backend, number of clusters.
+
+    Parameters
+    ----------
+    backend : Backend
+    codes, offsets : ndarray
+        As in the seam.
+    n_clusters : int
+    skip : ndarray of int
+        Objects without any label; they are never counted.
+    memory_limit : int, optional
+        Bytes of working memory.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        codes: Codes,
+        offsets: Offsets,
+        n_clusters: int,
+        skip: npt.NDArray[np.intp],
+        memory_limit: int | None = None,
+    ) -> None:
+        self.backend = backend
+        self.codes = codes
+        self.offsets = offsets
+        self.n_clusters = n_clusters
+        self.skip = skip
+        self.memory_limit = memory_limit
+
+    def chunks(self, n_restarts: int) -> Iterator[slice]:
+        """Cut the objects into ranges that keep working memory bounded."""
+        n_samples = self.codes.shape[1]
+        step = self.backend.chunk_rows(n_restarts, self.memory_limit)
+        for begin in range(0, n_samples, step):
+            yield slice(begin, min(begin + step, n_samples))
+
+    def count(self, assignment: Assignment) -> Counts:
+        """Count a whole assignment (R, n)."""
+        total: Any = 0
+        for rows in self.chunks(len(assignment)):
+            total = total + self.backend.count(
+                self.codes[:, rows], self.offsets, assignment[:, rows], self.n_clusters
+            )
+        return np.asarray(total)
+
+    def cluster_sizes(self, counts: Counts) -> npt.NDArray[np.int64]:
+        """Objects per cluster, (R, K): every object has one code in partition 0."""
+        return np.asarray(counts[: self.offsets[1]].sum(axis=0))
+
+
+def lloyd(
+    problem: Problem,
+    rule: Rule,
+    starts: Starts,
+    *,
+    max_iter: int,
+    after_iteration: Callable[[Starts], None] | None = None,
+) -> None:
+    """Run all restarts until each stops; ``starts`` is changed in place.
+
+    Parameters
+    ----------
+    problem : Problem
+    rule : Rule
+    starts : Starts
+        Where to begin. An objective of infinity marks seeds: objects that are not
+        counted yet, so that any first assignment is better.
+    max_iter : int
+        Iterations after which a restart is stopped, not converged.
+    after_iteration : callable, optional
+        Called with the state after every iteration.
+
+    Notes
+    -----
+    A restart stops when nothing moves; when the objective of a monotone rule no longer
+    falls (rounding or ties: the previous assignment is returned); when an assignment
+    of another rule repeats; or after ``max_iter``. The previous assignment is not kept:
+    it is made again from the previous table, so memory stays at one assignment.
+    """
+    run = _Run(problem, rule, starts)
+    while True:
+        active = [
+            q
+            for q, history in enumerate(starts.history)
+            if not starts.converged[q] and len(history) < max_iter
+        ]
+        if not active:
+            return
+        run.iterate(active)
+        if after_iteration is not None:
+            after_iteration(starts)
+
+
+@dataclass
+class _Step:
+    """How the assignment of a restart came about, to make it again."""
+
+    table: Table
+    row_table: Table | None
+    repairs: list[tuple[int, int]]
+
+
+class _Run:
+    """One iteration after another over the restarts that still move."""
+
+    def __init__(self, problem: Problem, rule: Rule, state: Starts) -> None:
+        self.problem = problem
+        self.rule = rule
+        self.state = state
+        # a complete first assignment cannot be made again from a table: keep it
+        self.origin = {
+            q: state.assignment[q].copy()
+            for q in range(len(state.assignment))
+            if np.isfinite(state.objective[q]) and not state.converged[q]
+        }
+        self.steps: dict[int, _Step] = {}
+
+    def iterate(self, active: list[int]) -> None:
+        state, rule = self.state, self.rule
+        rows = [state.assignment[q] for q in active]
+        counts = np.ascontiguousarray(state.counts[:, active])
+        table, row_table = rule.table(counts, rows)
+        moved = self._assign(active, table, row_table, counts)
+        repairs = [
+            self._repair(q, a, table, row_table, counts) for a, q in enumerate(active)
+        ]
+        objective = rule.objective(counts, rows)
+        for a, q in enumerate(active):
+            still = not moved[a] and not repairs[a]
+            if rule.monotone and not still and not objective[a] < state.objective[q]:
+                self._undo(q)
+                still = True
+            elif not still:
+                state.counts[:, q] = counts[:, a]
+                state.objective[q] = objective[a]
+                self.steps[q] = _Step(
+                    table[:, a : a + 1], _restart(row_table, a), repairs[a]
+                )
+            self.origin.pop(q, None)
+            state.history[q].append(float(state.objective[q]))
+            state.converged[q] = still or (not rule.monotone and self._repeats(q))
+            if state.converged[q]:
+                self.steps.pop(q, None)
+
+    def _assign(
+        self,
+        active: list[int],
+        table: Table,
+        row_table: Table | None,
+        counts: Counts,
+    ) -> npt.NDArray[np.int64]:
+        """Assign all objects in place, update ``counts``, return how many moved."""
+        problem, assignment = self.problem, self.state.assignment
+        moved = np.zeros(len(active), dtype=np.int64)
+        for rows in problem.chunks(len(active)):
+            before = assignment[active, rows]
+            after = self._assign_chunk(rows, table, row_table)
+            codes = problem.codes[:, rows]
+            problem.backend.recount(codes, problem.offsets, before, after, counts)
+            moved += (before != after).sum(axis=1)
+            assignment[active, rows] = after
+        return moved
+
+    def _assign_chunk(
+        self, rows: slice, table: Table, row_table: Table | None
+    ) -> Assignment:
+        problem, weight = self.problem, self.rule.row_weight
+        after = problem.backend.assign(
+            problem.codes[:, rows],
+            problem.offsets,
+            table,
+            row_weight=None if weight is None else weight[rows],
+            row_table=row_table,
+        ).assignment
+        low, high = np.searchsorted(problem.skip, (rows.start, rows.stop))
+        after[:, problem.skip[low:high] - rows.start] = problem.n_clusters
+        return after
+
+    def _repair(
+        self,
+        q: int,
+        a: int,
+        table: Table,
+        row_table: Table | None,
+        counts: Counts,
+    ) -> list[tuple[int, int]]:
+        """Give every empty cluster the worst-fitting object of a larger one."""
+        problem, assignment = self.problem, self.state.assignment[q]
+        sizes = problem.cluster_sizes(counts)[a]
+        empty = np.flatnonzero(sizes == 0)
+        if not empty.size:
+            return []
+        # at most one object of each cluster has to stay behind, and one more of each
+        # cluster that gave one away
+        candidates = self._worst(
+            table[:, a : a + 1], _restart(row_table, a), 3 * problem.n_clusters
+        )
+        repairs = []
+        for k in empty:
+            l = next(l for l in candidates if sizes[assignment[l]] > 1)
+            before = assignment[l : l + 1, None].copy()
+            assignment[l] = k
+            sizes[before[0, 0]] -= 1
+            sizes[k] += 1
+            single = counts[:, a : a + 1].copy()
+            problem.backend.recount(
+                problem.codes[:, l : l + 1],
+                problem.offsets,
+                before,
+                assignment[l : l + 1, None],
+                single,
+            )
+            counts[:, a : a + 1] = single
+            repairs.append((l, int(k)))
+        return repairs
+
+    def _worst(self, table: Table, row_table: Table | None, number: int) -> list[int]:
+        """Return the objects that fit their cluster worst, worst first."""
+        problem, weight = self.problem, self.rule.row_weight
+        worst = np.empty(0, dtype=np.intp)
+        score = np.empty(0, dtype=np.float32)
+        for rows in problem.chunks(1):
+            best = problem.backend.assign(
+                problem.codes[:, rows],
+                problem.offsets,
+                table,
+                row_weight=None if weight is None else weight[rows],
+                row_table=row_table,
+                best=True,
+            ).best
+            assert best is not None
+            objects = np.arange(rows.start, rows.stop)
+            labelled = np.isin(objects, problem.skip, invert=True, assume_unique=True)
+            worst = np.concatenate([worst, objects[labelled]])
+            score = np.concatenate([score, best[0, labelled]])
+            order = np.argsort(-score, kind="stable")[:number]
+            worst, score = worst[order], score[order]
+        return [int(l) for l in worst]
+
+    def _undo(self, q: int) -> None:
+        """Put back the assignment of restart q before this iteration."""
+        assignment = self.state.assignment[q]
+        if q in self.origin:
+            assignment[:] = self.origin[q]
+            return
+        step = self.steps[q]
+        for rows in self.problem.chunks(1):
+            assignment[rows] = self._assign_chunk(rows, step.table, step.row_table)[0]
+        for l, k in step.repairs:
+            assignment[l] = k
+
+    def _repeats(self, q: int) -> bool:
+        """Whether this assignment was there before, by a 64-bit hash."""
+        total = np.uint64(0)
+        with np.errstate(over="ignore"):
+            for rows in self.problem.chunks(1):
+                assignment = self.state.assignment[q, rows]
+                object_ = np.arange(rows.start, rows.stop, dtype=np.uint64)
+                word = object_ * np.uint64(self.problem.n_clusters + 1) + assignment
+                total += _mix(word).sum(dtype=np.uint64)
+        repeated = int(total) in self.state.seen[q]
+        self.state.seen[q].add(int(total))
+        return repeated
+
+
+def _restart(row_table: Table | None, a: int) -> Table | None:
+    """Return the row table of one restart, whichever of its two shapes it has."""
+    if row_table is None:
+        return None
+    return row_table[..., a : a + 1, :]
+
+
+def _mix(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Spread 64 bits (splitmix64), so that sums of words tell assignments apart."""
+    word = word + np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))

@@ -1,0 +1,49 @@
+"""All methods by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpu_consensus.checks import check_choice
+from gpu_consensus.kcc import kcc
+from gpu_consensus.result import Consensus
+
+METHODS: dict[str, Callable[..., Consensus]] = {"kcc": kcc}
+"""The label methods: an ensemble in, a consensus out."""
+
+
+def consensus(
+    ensemble: Any,
+    n_clusters: int | None = None,
+    method: str = "kcc",
+    **options: Any,
+) -> Consensus:
+    """Find a consensus by the name of a method.
+
+    Parameters
+    ----------
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
+        The basic partitions.
+    n_clusters : int, optional
+        Clusters of the consensus; only methods that find their number do without.
+    method : str, default "kcc"
+        One of ``gpc.METHODS``.
+    **options
+        Options of the method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gpu_consensus as gpc
+    >>> labels = np.array([[0, 0], [0, 0], [1, 1], [1, 1]])
+    >>> gpc.consensus(labels, 2, "kcc", utility="c", random_state=0).n_clusters
+    2
+    """
+    check_choice("method", method, METHODS)
+    if n_clusters is None:
+        raise TypeError(
+            f"n_clusters=None should be an integer >= 1; method {method!r} does not "
+            "find the number of clusters."
+        )
+    return METHODS[method](ensemble, n_clusters, **options)

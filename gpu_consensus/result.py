@@ -1,0 +1,138 @@
+"""What a consensus method returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.protocol import Counts, Table
+from gpu_consensus.checks import FloatArray
+from gpu_consensus.ensemble import Ensemble
+
+
+class ConvergenceWarning(UserWarning):
+    """A method stopped at ``max_iter`` before it had converged."""
+
+
+@dataclass(frozen=True)
+class Centroids:
+    """The counts n_kj behind a consensus, and the table that assigns new objects."""
+
+    ensemble: Ensemble
+    counts: Counts
+    table: Table
+
+    def confidence(self, labels: npt.NDArray[np.int32]) -> FloatArray:
+        """Return a_own / sum_k a_k, a_k the mean of m_{k, label} over partitions."""
+        ens, backend = self.ensemble, NumpyBackend()
+        counts = self.counts.astype(np.float64)
+        missing = ens.offsets[1:] - 1
+        counts[missing] = 0.0
+        size = np.add.reduceat(counts, ens.offsets[:-1], axis=0)
+        size = np.repeat(np.maximum(size, 1.0), np.diff(ens.offsets), axis=0)
+        table = (counts / size)[:, None]
+        confidence = np.zeros(len(labels))
+        step = max(1, (1 << 20) // counts.shape[1])
+        for begin in range(0, len(labels), step):
+            rows = slice(begin, begin + step)
+            share = backend.scores(ens.codes[:, rows], ens.offsets, table)[:, 0]
+            own = np.take_along_axis(share, np.maximum(labels[rows], 0)[:, None], 1)
+            total = share.sum(axis=1)
+            known = (labels[rows] >= 0) & (total > 0)
+            confidence[rows][known] = own[known, 0] / total[known]
+        return confidence
+
+    def predict(self, labels: Any) -> npt.NDArray[np.int32]:
+        """Assign new objects, -1 where no label is known."""
+        ens = self.ensemble
+        codes = ens.encode(labels)
+        found = NumpyBackend().assign(codes, ens.offsets, self.table).assignment[0]
+        result: npt.NDArray[np.int32] = found.astype(np.int32)
+        result[(codes == ens.n_labels[:, None]).all(axis=0)] = -1
+        return result
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Consensus:
+    """A consensus partition and how it was found.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_samples,), int32
+        Consecutive from 0; -1 only for objects without any label that were kept.
+    n_clusters : int
+        How many clusters came out.
+    objective : float
+        Always minimised.
+    value : float
+        Always larger is better (KCC: Gamma of Eq. 1).
+    history : ndarray
+        Objective after each iteration of the winning start, refinement included.
+    n_iter : int
+        Iterations of the winning start.
+    converged : bool
+        False if ``max_iter`` stopped it.
+    backend, method : str
+        What ran.
+    """
+
+    labels: npt.NDArray[np.int32]
+    n_clusters: int
+    objective: float
+    value: float
+    history: FloatArray
+    converged: bool
+    backend: str
+    method: str
+    centroids: Centroids | None = field(default=None)
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations of the winning start."""
+        return len(self.history)
+
+    @cached_property
+    def confidence(self) -> FloatArray:
+        """(n_samples,) in [0, 1]: how clearly each object belongs to its cluster.
+
+        a_own / sum_k a_k, where a_k is the mean, over the partitions in which the
+        object is present, of the share of cluster k that carries the object's label.
+        """
+        return self._need_centroids("confidence").confidence(self.labels)
+
+    def predict(self, labels: Any) -> npt.NDArray[np.int32]:
+        """Assign new objects that the same partitions have labelled.
+
+        Parameters
+        ----------
+        labels : array or DataFrame of shape (n_new, n_partitions)
+            Labels as given to the ensemble; unknown ones count as missing.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_new,), int32
+            -1 where no partition knows the object.
+        """
+        return self._need_centroids("predict").predict(labels)
+
+    def _need_centroids(self, what: str) -> Centroids:
+        if self.centroids is None:
+            raise AttributeError(
+                f"method {self.method!r} has no centroids, so there is no {what}; use "
+                "kcc for it."
+            )
+        return self.centroids
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else "stopped by max_iter"
+        return (
+            f"Consensus({self.method}: {self.n_clusters} clusters of "
+            f"{len(self.labels)} objects, value {self.value:.6g}, objective "
+            f"{self.objective:.6g}, {state} after {self.n_iter} iterations on "
+            f"{self.backend})"
+        )

@@ -1,0 +1,221 @@
+"""Every primitive of the seam against its triple-loop oracle, on every backend."""
+
+import inspect
+import sys
+import types
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpu_consensus as gpc
+from gpu_consensus import backends
+from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends.numpy_backend import NumpyBackend, n_threads
+from gpu_consensus.backends.protocol import Backend
+
+shapes = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**32 - 1),
+        "n": st.sampled_from([1, 2, 7, 33]),
+        "n_labels": st.lists(
+            st.sampled_from([1, 2, 7, 255, 256, 300]), min_size=1, max_size=4
+        ),
+        "n_clusters": st.sampled_from([1, 2, 3, 8, 33]),
+        "n_restarts": st.sampled_from([1, 2, 5]),
+        "missing": st.sampled_from([0.0, 0.3, 1.0]),
+    }
+)
+
+
+def draw(shape):
+    rng = np.random.default_rng(shape["seed"])
+    codes, offsets = oracles.random_codes(
+        rng, shape["n"], shape["n_labels"], shape["missing"]
+    )
+    size = (shape["n_restarts"], shape["n"])
+    k = shape["n_clusters"]
+    assignment = rng.integers(k + 1, size=size).astype(np.min_scalar_type(k))
+    table = rng.normal(size=(offsets[-1], shape["n_restarts"], k)).astype(np.float32)
+    # coarse values make ties, which must go to the lowest cluster
+    if shape["seed"] % 2:
+        table = np.round(table)
+    return rng, codes, offsets, assignment, table
+
+
+@given(shapes)
+@settings(max_examples=60, deadline=None)
+def test_count_and_recount_equal_the_triple_loop(shape):
+    for name in [b for b in backends.NAMES if not backends.why_unavailable(b)]:
+        if name == "auto":
+            continue
+        backend = choose_backend(name, None)
+        rng, codes, offsets, before, _ = draw(shape)
+        k = shape["n_clusters"]
+        counts = backend.count(codes, offsets, before, k)
+        assert counts.dtype == np.int64
+        assert np.array_equal(counts, oracles.count(codes, offsets, before, k))
+        for share in (0.1, 0.9):
+            after = before.copy()
+            moved = rng.random(after.shape) < share
+            after[moved] = rng.integers(k + 1, size=int(moved.sum()))
+            updated = counts.copy()
+            backend.recount(codes, offsets, before, after, updated)
+            assert np.array_equal(updated, oracles.count(codes, offsets, after, k))
+
+
+@given(shapes, st.sampled_from(["none", "flat", "full"]))
+@settings(max_examples=60, deadline=None)
+def test_assign_equals_the_triple_loop_bit_for_bit(shape, row_table_kind):
+    rng, codes, offsets, _, table = draw(shape)
+    weight = row_table = None
+    if row_table_kind != "none":
+        weight = rng.integers(1, 1000, size=shape["n"]).astype(np.float32)
+        size = table.shape if row_table_kind == "full" else table.shape[1:]
+        row_table = rng.normal(size=size).astype(np.float32)
+    winner, best, gap = oracles.assign(codes, offsets, table, weight, row_table)
+    for threads in (1, 2):
+        found = NumpyBackend(threads).assign(
+            codes,
+            offsets,
+            table,
+            row_weight=weight,
+            row_table=row_table,
+            best=True,
+            gap=True,
+        )
+        assert np.array_equal(found.assignment, winner)
+        assert np.array_equal(found.best, best)
+        assert np.array_equal(found.gap, gap)
+
+
+def test_assign_does_not_depend_on_the_cut(backend):
+    rng = np.random.default_rng(1)
+    codes, offsets = oracles.random_codes(rng, 999, [7, 9, 300, 2], 0.2)
+    table = rng.normal(size=(offsets[-1], 3, 4)).astype(np.float32)
+    whole = backend.assign(codes, offsets, table, best=True, gap=True)
+    for step in (1, 7, 500):
+        for begin in range(0, 999, step):
+            rows = slice(begin, begin + step)
+            part = backend.assign(codes[:, rows], offsets, table, best=True, gap=True)
+            for of_part, of_whole in zip(part, whole, strict=True):
+                assert np.array_equal(of_part, of_whole[:, rows])
+
+
+def test_scores_add_up_in_partition_order(backend):
+    rng = np.random.default_rng(2)
+    codes, offsets = oracles.random_codes(rng, 50, [3, 5, 2], 0.3)
+    table = rng.normal(size=(offsets[-1], 2, 3))
+    scores = backend.scores(codes, offsets, table)
+    for l in range(50):
+        expected = np.zeros((2, 3))
+        for i in range(3):
+            expected = expected + table[offsets[i] + codes[i, l]]
+        assert np.array_equal(scores[l], expected)
+
+
+def test_soft_count_is_exact_and_needs_no_order(backend):
+    rng = np.random.default_rng(3)
+    codes, offsets = oracles.random_codes(rng, 200, [3, 5], 0.3)
+    share = rng.dirichlet(np.ones(4), size=(200, 2))
+    counts = backend.soft_count(codes, offsets, share)
+    order = rng.permutation(200)
+    assert np.array_equal(
+        counts, backend.soft_count(codes[:, order], offsets, share[order])
+    )
+    for i in range(2):
+        for j in range(offsets[i + 1] - offsets[i]):
+            expected = share[codes[i] == j].sum(axis=0)
+            assert np.allclose(counts[offsets[i] + j] / 2.0**32, expected, atol=1e-7)
+
+
+def test_soft_count_of_hard_labels_is_count(backend):
+    rng = np.random.default_rng(4)
+    codes, offsets = oracles.random_codes(rng, 100, [3, 5], 0.3)
+    assignment = rng.integers(4, size=(2, 100)).astype(np.uint8)
+    soft = backend.soft_count(codes, offsets, np.eye(4)[assignment].transpose(1, 0, 2))
+    assert np.array_equal(soft >> 32, backend.count(codes, offsets, assignment, 4))
+
+
+@given(shapes)
+@settings(max_examples=25, deadline=None)
+def test_coassociation_tiles_equal_pair_loops(shape):
+    rng, codes, _, _, _ = draw(shape)
+    n_labels = np.asarray(shape["n_labels"])
+    rows = rng.integers(shape["n"], size=4)
+    columns = rng.integers(shape["n"], size=3)
+    same, both = NumpyBackend().coassociation(codes, n_labels, rows, columns)
+    for a, l in enumerate(rows):
+        for b, m in enumerate(columns):
+            pairs = [(x[l], x[m], k) for x, k in zip(codes, n_labels, strict=True)]
+            assert both[a, b] == sum(x != k and y != k for x, y, k in pairs)
+            assert same[a, b] == sum(x == y and x != k for x, y, k in pairs)
+
+
+def test_kmeans_separates_what_is_separate(backend):
+    rng = np.random.default_rng(5)
+    X = np.concatenate([rng.normal(c, 0.1, size=(30, 2)) for c in (0, 5, 10)])
+    labels = backend.kmeans(X, 3, 0)
+    assert oracles.canonical(labels) == [0] * 30 + [1] * 30 + [2] * 30
+
+
+def test_every_backend_has_the_signatures_of_the_protocol(backend):
+    for name, member in inspect.getmembers(Backend, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        expected = inspect.signature(member)
+        assert inspect.signature(getattr(type(backend), name)) == expected, name
+
+
+def test_threads(monkeypatch):
+    assert n_threads(3) == 3
+    assert n_threads(-1) == n_threads(None) >= 1
+    monkeypatch.setenv("GPU_CONSENSUS_NUM_THREADS", "5")
+    assert n_threads(None) == 5
+    monkeypatch.setenv("GPU_CONSENSUS_NUM_THREADS", "many")
+    with pytest.raises(TypeError, match="GPU_CONSENSUS_NUM_THREADS='many' should be"):
+        n_threads(None)
+    with pytest.raises(ValueError, match="n_jobs=0 should be >= 1"):
+        n_threads(0)
+
+
+def test_auto_takes_the_environment_and_explicit_names_do_not(monkeypatch):
+    monkeypatch.delenv("GPU_CONSENSUS_BACKEND", raising=False)
+    assert choose_backend("auto", None).name == "numpy"
+    monkeypatch.setenv("GPU_CONSENSUS_BACKEND", "cuda")
+    with pytest.raises(ValueError, match="GPU_CONSENSUS_BACKEND='cuda' is unknown"):
+        choose_backend("auto", None)
+    assert choose_backend("numpy", None).name == "numpy"
+
+
+def test_unknown_backend_lists_the_names_nearest_first():
+    with pytest.raises(
+        ValueError, match="backend='nunpy' is unknown; choose one of 'numpy'"
+    ):
+        choose_backend("nunpy", None)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("cupy", "CUDA"), ("numba", "numba")])
+def test_a_backend_that_is_not_there_says_so(name, kind):
+    with pytest.raises(
+        RuntimeError, match=f"has no {kind} kernels; use backend='numpy'"
+    ):
+        choose_backend(name, None)
+
+
+def test_absent_cupy_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(RuntimeError, match=r"CuPy is not installed; run pip install"):
+        gpc.Ensemble(np.array([[1], [2]])).to("cupy")
+
+
+def test_cupy_without_a_device_says_so(monkeypatch):
+    """A stand-in for the one CuPy call in question: CuPy itself is optional."""
+    fake = types.ModuleType("cupy")
+    fake.cuda = types.SimpleNamespace(is_available=lambda: False)
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: object())
+    with pytest.raises(RuntimeError, match="finds no usable CUDA device"):
+        gpc.Ensemble(np.array([[1], [2]])).to("cupy")

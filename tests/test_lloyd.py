@@ -1,0 +1,212 @@
+"""The loop itself: stopping, undoing, repairing, going on from a checkpoint."""
+
+import numpy as np
+import pytest
+from test_kcc import noisy
+
+import gpu_consensus as gpc
+from gpu_consensus import checkpoint
+from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.kcc import KccRule
+from gpu_consensus.lloyd import Problem, Starts, lloyd
+from gpu_consensus.utilities import Segments, parse_utility
+
+NONE = np.empty(0, dtype=np.intp)
+
+
+def kcc_problem(labels, n_clusters, utility="c"):
+    ens = gpc.Ensemble(labels)
+    rule = KccRule(ens, parse_utility(utility)[1], ens.weights)
+    problem = Problem(NumpyBackend(), ens.codes, ens.offsets, n_clusters, NONE)
+    return ens, rule, problem
+
+
+def run(problem, rule, seeds, max_iter=100):
+    starts = Starts.seeded(problem, np.array(seeds, dtype=np.uint8))
+    lloyd(problem, rule, starts, max_iter=max_iter)
+    return starts
+
+
+class Rises:
+    """A rule that claims a rise at one iteration, as rounding could."""
+
+    monotone = True
+    row_weight = None
+
+    def __init__(self, rule, at):
+        self.rule, self.at, self.calls = rule, at, 0
+
+    def table(self, counts, rows):
+        return self.rule.table(counts, rows)
+
+    def objective(self, counts, rows):
+        self.calls += 1
+        return self.rule.objective(counts, rows) + 1e9 * (self.calls >= self.at)
+
+
+@pytest.mark.parametrize("at", [2, 3])
+def test_a_step_that_does_not_lower_the_objective_is_undone(at):
+    labels, _ = noisy(0, n=300, r=6)
+    _, rule, problem = kcc_problem(labels, 5)
+    seeds = np.random.default_rng(0).integers(6, size=(1, 300))
+    stopped = run(problem, Rises(rule, at), seeds)
+    before = run(problem, rule, seeds, max_iter=at - 1)
+    assert not before.converged[0]
+    assert stopped.converged[0]
+    assert np.array_equal(stopped.assignment, before.assignment)
+    assert stopped.objective[0] == before.objective[0]
+    assert np.array_equal(stopped.counts, problem.count(stopped.assignment))
+
+
+def test_undoing_gives_a_complete_first_assignment_back():
+    labels, _ = noisy(0, n=300, r=6)
+    _, rule, problem = kcc_problem(labels, 5)
+    seeds = (np.arange(300) % 5).astype(np.uint8)[None]
+    starts = Starts.seeded(problem, seeds.copy())
+    starts.objective[:] = rule.objective(starts.counts)
+    lloyd(problem, Rises(rule, 1), starts, max_iter=10)
+    assert np.array_equal(starts.assignment, seeds)
+
+
+def test_undoing_repeats_the_repairs():
+    """All objects of three kinds; two seeds alike empty a cluster at once."""
+    labels = np.repeat([[0, 0, 0], [1, 1, 0], [2, 2, 2]], 20, axis=0)
+    _, rule, problem = kcc_problem(labels, 3)
+    seeds = np.full((1, 60), 3)
+    seeds[0, [0, 1, 59]] = [0, 1, 2]  # objects 0 and 1 are the same
+    once = run(problem, rule, seeds, max_iter=1)
+    stopped = run(problem, Rises(rule, 2), seeds)
+    assert np.array_equal(stopped.assignment, once.assignment)
+
+
+@pytest.mark.parametrize("utility", ["c", "h", "cos", "l5"])
+def test_empty_clusters_take_the_worst_fitting_object(utility):
+    labels, _ = noisy(1, n=50, r=8)
+    _, rule, problem = kcc_problem(labels, 4, utility)
+    seeds = np.full((1, 50), 4)
+    labels[[10, 20, 30, 40]] = labels[10]
+    _, rule, problem = kcc_problem(labels, 4, utility)
+    seeds[0, [10, 20, 30, 40]] = [0, 1, 2, 3]  # four seeds alike: three clusters empty
+    first = run(problem, rule, seeds, max_iter=1)
+    sizes = np.bincount(first.assignment[0], minlength=4)
+    assert (sizes > 0).all()
+    # the table of equal seeds is one column: the worst three of it, first of equals
+    counts = problem.count(seeds.astype(np.uint8))
+    table, _ = rule.table(counts)
+    score = problem.backend.assign(problem.codes, problem.offsets, table, best=True)
+    worst = np.argsort(-score.best[0], kind="stable")[:3]
+    assert first.assignment[0, worst].tolist() == [1, 2, 3]
+    assert np.array_equal(first.counts, problem.count(first.assignment))
+
+
+class ProbabilisticVoting:
+    """T = 1 - m: not monotone, so the loop must notice repeats (IPVC)."""
+
+    monotone = False
+    row_weight = None
+
+    def __init__(self, offsets):
+        self.segments = Segments(offsets)
+
+    def table(self, counts, rows):
+        size = np.maximum(self.segments.sum(counts), 1)
+        return (1 - counts / self.segments.spread(size)).astype(np.float32), None
+
+    def objective(self, counts, rows):
+        table, _ = self.table(counts, rows)
+        return (counts * table).sum(axis=(0, 2)).astype(float)
+
+
+def test_rules_that_are_not_monotone_stop_at_a_fixed_point_or_a_repeat():
+    labels, _ = noisy(2, n=120, r=7)
+    ens, _, problem = kcc_problem(labels, 4)
+    rule = ProbabilisticVoting(ens.offsets)
+    seeds = np.random.default_rng(1).integers(4, size=(20, 120))
+    starts = run(problem, rule, seeds, max_iter=200)
+    assert starts.converged.all()
+    for q in range(20):
+        again = run(problem, rule, starts.assignment[q : q + 1], max_iter=1)
+        settled = np.array_equal(again.assignment[0], starts.assignment[q])
+        assert settled or len(starts.seen[q]) < len(starts.history[q])
+
+
+class Alternates:
+    """A rule that swaps two clusters for ever: only the hash can stop it."""
+
+    monotone = False
+    row_weight = None
+
+    def table(self, counts, rows):
+        table = np.zeros(counts.shape, dtype=np.float32)
+        table[:, 0, int(rows[0][0] == 1)] = -1
+        table[:, 0, int(rows[0][0] == 0)] = 1
+        table[0, 0] = -table[0, 0]
+        return -table, None
+
+    def objective(self, counts, rows):
+        return np.zeros(1)
+
+
+def test_a_cycle_ends_the_loop():
+    _, _, problem = kcc_problem(np.array([[0], [0], [1], [1]]), 2)
+    starts = run(problem, Alternates(), [[0, 0, 1, 1]], max_iter=1000)
+    assert starts.converged[0]
+    assert len(starts.history[0]) <= 4
+
+
+def interrupt_after(monkeypatch, iterations):
+    """Stop the run by force after so many saved iterations."""
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_SAVES", 0.0)
+    save = checkpoint.Checkpoint.save
+    left = [iterations]
+
+    def save_then_stop(self, starts, *, force=False):
+        save(self, starts, force=force)
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "save", save_then_stop)
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 4, 8])
+def test_an_interrupted_run_goes_on_to_the_same_answer(
+    monkeypatch, tmp_path, iterations
+):
+    labels, _ = noisy(3, n=400, r=10, k=4)
+    path = tmp_path / "run.npz"
+    whole = gpc.kcc(labels, 6, n_init=3, random_state=7)
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, iterations)
+        with pytest.raises(KeyboardInterrupt):
+            gpc.kcc(labels, 6, n_init=3, random_state=7, checkpoint=path)
+    resumed = gpc.kcc(labels, 6, n_init=3, random_state=7, checkpoint=path)
+    assert np.array_equal(whole.labels, resumed.labels)
+    assert np.array_equal(whole.history, resumed.history)
+    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_without_a_seed_the_checkpoint_keeps_the_one_it_drew(tmp_path):
+    labels, _ = noisy(4, n=200, r=5)
+    path = tmp_path / "run.npz"
+    first = gpc.kcc(labels, 6, n_init=1, checkpoint=path)
+    again = gpc.kcc(labels, 6, n_init=1, checkpoint=path)
+    assert np.array_equal(first.labels, again.labels)
+
+
+def test_a_checkpoint_of_another_call_is_refused(tmp_path):
+    labels, _ = noisy(5)
+    path = tmp_path / "run.npz"
+    gpc.kcc(labels, 3, random_state=0, checkpoint=path)
+    with pytest.raises(ValueError, match=r"another call \(its n_clusters differs"):
+        gpc.kcc(labels, 4, random_state=0, checkpoint=path)
+    with pytest.raises(ValueError, match=r"another call \(its random_state differs"):
+        gpc.kcc(labels, 3, random_state=1, checkpoint=path)
+    labels[0, 0] += 1
+    with pytest.raises(ValueError, match=r"another call \(its ensemble differs"):
+        gpc.kcc(labels, 3, random_state=0, checkpoint=path)
+    path.write_bytes(b"no checkpoint")
+    with pytest.raises(ValueError, match="not a readable checkpoint"):
+        gpc.kcc(labels, 3, random_state=0, checkpoint=path)
+    with pytest.raises(OSError, match="cannot write"):
+        gpc.kcc(labels, 3, random_state=0, checkpoint=tmp_path / "no" / "run.npz")

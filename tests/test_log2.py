@@ -1,0 +1,53 @@
+"""The logarithm that host and device share."""
+
+import math
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_consensus.log2 import log2
+
+PRELUDE = Path(__file__).parent.parent / "cuda_kernels" / "prelude.cuh"
+
+
+def sample():
+    rng = np.random.default_rng(0)
+    powers = 2.0 ** np.arange(-60.0, 61.0)
+    near_one = 1.0 + np.arange(-50, 51) * 2.0**-52
+    ratios = (rng.integers(1, 10**6, 20_000)) / (rng.integers(1, 10**6, 20_000))
+    return np.concatenate([powers, near_one, ratios, rng.random(20_000) + 1e-9])
+
+
+def test_it_is_the_logarithm():
+    x = sample()
+    expected = np.array([math.log2(v) for v in x])
+    error = np.abs(log2(x) - expected)
+    assert (error <= 4 * np.spacing(np.abs(expected))).all()
+    assert log2(2.0 ** np.arange(-52.0, 10.0)).tolist() == list(range(-52, 10))
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+def test_the_cuda_text_gives_the_same_bits(tmp_path):
+    source = tmp_path / "log2.cpp"
+    source.write_text(
+        PRELUDE.read_text()
+        + 'extern "C" void run(const double* x, double* y, long n) {'
+        + "for (long t = 0; t < n; ++t) y[t] = gpc_log2(x[t]); }"
+    )
+    library = tmp_path / "log2.so"
+    subprocess.run(
+        ["g++", "-O2", "-ffp-contract=off", "-shared", "-fPIC", source, "-o", library],
+        check=True,
+    )
+    import ctypes
+
+    x = sample()
+    y = np.empty_like(x)
+    pointer = ctypes.POINTER(ctypes.c_double)
+    ctypes.CDLL(str(library)).run(
+        x.ctypes.data_as(pointer), y.ctypes.data_as(pointer), ctypes.c_long(x.size)
+    )
+    assert np.array_equal(y.view(np.int64), log2(x).view(np.int64))
