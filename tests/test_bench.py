@@ -1,0 +1,212 @@
+"""The benchmark command: what it writes, what it says, how it fails."""
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import oracles
+import pytest
+
+import gpu_consensus as gpc
+from bench import cli, formulas
+from bench.kcc_paper import N_REFERENCE, RN_PAPER, UTILITIES
+from bench.render import to_markdown
+
+ROOT = Path(__file__).resolve().parents[1]
+
+STORED = {
+    "format": "gpu_consensus.bench",
+    "version": 1,
+    "suite": "papers",
+    "quick": True,
+    "complete": True,
+    "command": "python -m bench papers --quick",
+    "date": "2026-01-01T00:00:00+00:00",
+    "seconds": 1.25,
+    "seeds": [0, 1],
+    "machine": {
+        "cpu": "Some CPU",
+        "cores": 4,
+        "usable_cores": 2,
+        "memory_gb": 8.0,
+        "others_busy_before": 0.25,
+    },
+    "os": "Linux",
+    "python": "3.11.7",
+    "versions": {"gpu_consensus": "0.1.0", "numba": None},
+    "commit": {"sha": "0123456789abcdef", "dirty": True},
+    "tables": [
+        {
+            "name": "t",
+            "title": "A table",
+            "columns": [
+                {"key": "a", "title": "a|b", "form": ""},
+                {"key": "f", "title": "F", "form": ".2f"},
+            ],
+            "rows": [{"a": "x", "f": 1.239}, {"a": True, "f": None}],
+            "claims": [
+                {"claim": "good", "measured": "1", "passed": True},
+                {"claim": "bad", "measured": "2", "passed": False},
+                {"claim": "open", "measured": "3", "passed": None},
+            ],
+            "skipped": [{"name": "mm", "reason": "no file"}],
+            "notes": ["a note"],
+        }
+    ],
+}
+
+
+def bench(*arguments, **options):
+    command = [sys.executable, "-m", "bench", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, **options)
+
+
+def test_render_shows_what_the_json_holds(tmp_path, capsys):
+    path = tmp_path / "stored.json"
+    path.write_text(json.dumps(STORED))
+    assert cli.main(["render", str(path)]) == 0
+    page = capsys.readouterr().out
+    assert page == to_markdown(STORED)
+    for line in (
+        "| a\\|b | F |",
+        "| x | 1.24 |",
+        "| yes | - |",
+        "| good | 1 | pass |",
+        "| bad | 2 | **FAIL** |",
+        "| open | 3 | not decided |",
+        "- mm: no file",
+        "- a note",
+        "- commit: 0123456789ab, with changes",
+    ):
+        assert line in page.splitlines()
+
+
+def test_render_says_that_a_run_was_stopped():
+    assert "not complete" in to_markdown({**STORED, "complete": False})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["paper"], "suite='paper' is unknown; choose one of 'papers'"),
+        ([], "suite"),
+        (["papers", "--seeds", "0"], "--seeds 0 should be >= 1"),
+        (["papers", "--seeds", "x"], "--seeds"),
+        (["papers", "--fast"], "--fast"),
+        (["papers", "--data-dir", "no/such/folder"], "is not a folder"),
+        (["papers", "--output", "no/such/folder/x.json"], "folder that exists"),
+        (["papers", "--markdown", "."], "should be a file"),
+        (["render"], "render takes one file"),
+        (["render", "no_such.json"], "cannot render 'no_such.json'"),
+    ],
+)
+def test_wrong_call_is_one_line_and_exit_2(arguments, words, capsys):
+    assert cli.main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    assert words in said.err
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", "no json", '{"format": "other"}'])
+def test_render_refuses_other_files(text, tmp_path, capsys):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    assert cli.main(["render", str(path)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_papers_runs_on_bundled_data(tmp_path):
+    output, page = tmp_path / "x.json", tmp_path / "x.md"
+    done = bench(
+        "papers", "--quick", "--seeds", 1, "--output", output, "--markdown", page
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(output.read_text())
+    assert page.read_text() == to_markdown(result)
+    assert result["complete"] is True
+    assert result["seeds"] == [0]
+    assert result["machine"]["cpu"]
+    assert result["machine"]["usable_cores"] >= 1
+    assert result["versions"]["gpu_consensus"] == gpc.__version__
+    assert result["versions"]["numpy"] == np.__version__
+    assert result["commit"] is None or len(result["commit"]["sha"]) >= 40
+    assert str(tmp_path) not in output.read_text()
+    tables = {table["name"]: table for table in result["tables"]}
+    assert {row["data"] for row in tables["objective"]["rows"]} == {"iris"}
+    assert {row["utility"] for row in tables["missing"]["rows"]} == set(UTILITIES)
+    # without the authors' ensembles nothing may be said about their numbers
+    open_claims = [c for c in tables["objective"]["claims"] if "authors" in c["claim"]]
+    assert open_claims
+    assert all(claim["passed"] is None for claim in open_claims)
+    assert any("--data-dir" in e["reason"] for e in tables["objective"]["skipped"])
+    assert "--data-dir" in done.stderr
+
+
+def test_missing_and_damaged_data_are_named(tmp_path):
+    (tmp_path / "bp_iris.npz").write_bytes(b"no archive")
+    output = tmp_path / "x.json"
+    done = bench("papers", "--quick", "--data-dir", tmp_path, "--output", output)
+    assert done.returncode == 0, done.stderr
+    tables = json.loads(output.read_text())["tables"]
+    reasons = {entry["name"]: entry["reason"] for entry in tables[0]["skipped"]}
+    assert "bp_iris.npz cannot be used" in reasons["iris"]
+    assert "bp_breast_w.npz is not in the data folder" in reasons["breast_w"]
+    assert all("github.com" in reasons[name] for name in ("iris", "breast_w"))
+    assert all(c["passed"] is None for table in tables for c in table["claims"])
+
+
+def test_failing_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    def small_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+
+    (tmp_path / "data").mkdir()
+    output = tmp_path / "x.json"
+    output.write_text("old")
+    done = bench(
+        "papers",
+        "--quick",
+        "--data-dir",
+        tmp_path / "data",
+        "--output",
+        output,
+        preexec_fn=small_files,
+        env={"PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert done.returncode == 1
+    assert "cannot write" in done.stderr
+    assert json.loads(done.stdout)["tables"]  # not lost
+    assert output.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "x.json"]
+
+
+def test_value_that_json_cannot_hold_writes_nothing(tmp_path):
+    output = tmp_path / "x.json"
+    with pytest.raises(ValueError, match="JSON"):
+        cli.write({**STORED, "seconds": float("nan")}, output, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("utility", UTILITIES)
+def test_formula_agrees_with_the_definition(utility):
+    rng = np.random.default_rng(3)
+    labels = np.stack([rng.integers(k, size=40) for k in (2, 5, 9)], axis=1)
+    labels[rng.random(labels.shape) < 0.3] = -1
+    ensemble = gpc.Ensemble(labels)
+    consensus = rng.permutation(np.arange(40) % 3)
+    expected, _ = oracles.kcc_objective_and_value(
+        ensemble.labels, consensus, ensemble.weights, utility
+    )
+    assert formulas.objective(ensemble, consensus, utility) == pytest.approx(
+        expected, rel=1e-12
+    )
+
+
+def test_paper_has_a_number_for_every_utility():
+    assert N_REFERENCE == 20
+    assert all(set(cells) == set(UTILITIES) for cells in RN_PAPER.values())
