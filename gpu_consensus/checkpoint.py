@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.arrays import to_host
 from gpu_consensus.checks import FloatArray, seed_sequence
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.lloyd import Starts
@@ -112,7 +113,7 @@ class Checkpoint:
             self.path,
             lambda file: np.savez(
                 file,
-                assignment=starts.assignment,
+                assignment=to_host(starts.assignment),
                 objective=starts.objective,
                 converged=starts.converged,
                 meta=np.str_(json.dumps(meta)),
@@ -134,7 +135,7 @@ def open_checkpoint(
         return Checkpoint(None, {}, options.random_state)
     digest = hashlib.blake2b(digest_size=16)
     for codes in ensemble.codes:
-        digest.update(np.ascontiguousarray(codes).tobytes())
+        digest.update(np.ascontiguousarray(to_host(codes)).tobytes())
     seeds = seed_sequence(options.random_state)
     init = options.init
     key = {

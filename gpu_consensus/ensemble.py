@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus import storage
+from gpu_consensus.arrays import is_mapped, read_only, size_text, to_host
 from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_weights
 from gpu_consensus.encoding import (
     category_array,
     count_codes,
-    encode,
     encode_known,
     translate,
 )
+from gpu_consensus.intake import encode_all, is_frame, split_columns
 
 Codes = npt.NDArray[Any]
 
@@ -62,7 +63,7 @@ class Ensemble:
     def __init__(self, labels: Any, weights: Any = None) -> None:
         if isinstance(labels, Ensemble):
             raise TypeError("labels is an Ensemble already; pass it on as it is.")
-        self._fill(*_encode_all(_columns(labels)), weights)
+        self._fill(*encode_all(split_columns(labels)), weights)
 
     @classmethod
     def from_partitions(
@@ -82,8 +83,8 @@ class Ensemble:
         >>> Ensemble.from_partitions([[0, 0, 1], [1, 0, -1]]).n_labels.tolist()
         [2, 2]
         """
-        partitions = _host(partitions)
-        if _is_frame(partitions):
+        partitions = to_host(partitions)
+        if is_frame(partitions):
             raise TypeError(
                 "partitions is a DataFrame; its columns are partitions for "
                 "Ensemble(partitions)."
@@ -93,7 +94,7 @@ class Ensemble:
                 f"partitions={partitions!r} should be a sequence of label vectors."
             )
         new = object.__new__(cls)
-        new._fill(*_encode_all(_host(vector) for vector in partitions), weights)
+        new._fill(*encode_all(to_host(vector) for vector in partitions), weights)
         return new
 
     @classmethod
@@ -178,14 +179,14 @@ class Ensemble:
                 f"marginals have shape {marginals.shape} but should be "
                 f"({offsets[-1]},), K_i + 1 counts per partition."
             )
-        self._codes: Codes = _read_only(
+        self._codes: Codes = read_only(
             codes if codes.flags.c_contiguous else codes.copy()
         )
         self._n_labels = n_labels
-        self._offsets: IntArray = _read_only(offsets)
-        self._categories = tuple(_read_only(found) for found in categories)
-        self._marginals: IntArray = _read_only(marginals)
-        self._weights = check_weights(_host(weights), codes.shape[0])
+        self._offsets: IntArray = read_only(offsets)
+        self._categories = tuple(read_only(found) for found in categories)
+        self._marginals: IntArray = read_only(marginals)
+        self._weights = check_weights(to_host(weights), codes.shape[0])
 
     @property
     def n_samples(self) -> int:
@@ -235,7 +236,7 @@ class Ensemble:
     @property
     def labels(self) -> npt.NDArray[np.int32]:
         """(n_samples, n_partitions): 0-based labels, -1 where missing."""
-        codes = _host(self._codes).T
+        codes = to_host(self._codes).T
         labels: npt.NDArray[np.int32] = codes.astype(np.int32)
         labels[codes == self._n_labels] = -1
         return labels
@@ -260,7 +261,7 @@ class Ensemble:
         codes = np.empty((len(kept), len(objects)), dtype=self._codes.dtype)
         sizes, categories = [], []
         for row, i in enumerate(kept):
-            old = _host(self._codes[i])[objects]
+            old = to_host(self._codes[i])[objects]
             used = count_codes(old, int(self._n_labels[i]))[:-1] > 0
             new_code = np.append(np.cumsum(used) - 1, used.sum())
             codes[row] = new_code[old]
@@ -286,7 +287,7 @@ class Ensemble:
         codes : ndarray of shape (n_partitions, n_new)
         """
         other = labels if isinstance(labels, Ensemble) else None
-        columns = list(_host(other.codes)) if other else _columns(labels)
+        columns = list(to_host(other.codes)) if other else split_columns(labels)
         if len(columns) != self.n_partitions:
             raise ValueError(
                 f"labels has {len(columns)} columns but the ensemble has "
@@ -324,7 +325,7 @@ class Ensemble:
 
             codes = require_device().asarray(self._codes)
         else:
-            codes = _host(self._codes)
+            codes = to_host(self._codes)
         if codes is self._codes:
             return self
         return Ensemble.from_codes(
@@ -342,7 +343,7 @@ class Ensemble:
         """
         storage.save(
             path,
-            _host(self._codes),
+            to_host(self._codes),
             self._n_labels,
             self._weights,
             self._marginals,
@@ -383,12 +384,12 @@ class Ensemble:
         share = self.n_missing.sum() / (self.n_partitions * self.n_samples)
         missing = f"{share:.1%} missing" if share else "none missing"
         weighted = ", weighted" if np.ptp(self._weights) > 1e-12 else ""
-        where = " mapped from disk" if _is_mapped(self._codes) else ""
+        where = " mapped from disk" if is_mapped(self._codes) else ""
         return (
             f"Ensemble({_count(self.n_partitions, 'partition')} of "
             f"{_count(self.n_samples, 'object')}, {labels} each, "
             f"{missing}{weighted}, {self._codes.dtype}, "
-            f"{_bytes(self._codes.nbytes)}{where})"
+            f"{size_text(self._codes.nbytes)}{where})"
         )
 
 
@@ -397,60 +398,7 @@ def as_ensemble(ensemble: Any, weights: Any = None) -> tuple[Ensemble, FloatArra
     ens = ensemble if isinstance(ensemble, Ensemble) else Ensemble(ensemble)
     if weights is None:
         return ens, ens.weights
-    return ens, check_weights(_host(weights), ens.n_partitions)
-
-
-def _columns(labels: Any) -> list[Any]:
-    """Split a 2-D array or DataFrame into its columns, one per partition."""
-    labels = _host(labels)
-    if _is_frame(labels):
-        return [labels.iloc[:, i] for i in range(labels.shape[1])]
-    if isinstance(labels, (list, tuple)):
-        raise TypeError(
-            "labels is a plain list, which is ambiguous; use "
-            "Ensemble(np.asarray(labels)) if its rows are objects, or "
-            "Ensemble.from_partitions(labels) if its entries are partitions."
-        )
-    masked = isinstance(labels, np.ma.MaskedArray)
-    array = labels if masked else np.asarray(labels)
-    if array.ndim != 2:
-        cure = (
-            "for a single partition use Ensemble.from_partitions([labels])"
-            if array.ndim == 1
-            else "put one partition in each column"
-        )
-        raise ValueError(
-            f"labels has {array.ndim} dimensions but should be (n_samples, "
-            f"n_partitions); {cure}."
-        )
-    return list(array.T)
-
-
-def _encode_all(
-    columns: Iterable[Any],
-) -> tuple[Codes, IntArray, tuple[npt.NDArray[Any], ...], IntArray]:
-    """Encode the partitions one by one into the smallest type that holds them."""
-    rows: list[Codes] = []
-    categories, marginals = [], []
-    for i, column in enumerate(columns):
-        encoded, found = encode(column, f"partition {i}")
-        if rows and len(encoded) != len(rows[0]):
-            raise ValueError(
-                f"partition {i} has {len(encoded)} labels but partition 0 has "
-                f"{len(rows[0])}; give every partition one label per object, -1 "
-                "where it is missing."
-            )
-        rows.append(encoded.astype(np.min_scalar_type(len(found))))
-        categories.append(found)
-        marginals.append(count_codes(rows[i], len(found)))
-    if not rows:
-        raise ValueError("the ensemble is empty; at least one partition is needed.")
-    sizes = np.array([len(found) for found in categories], dtype=np.int64)
-    codes = np.empty((len(rows), len(rows[0])), dtype=np.min_scalar_type(sizes.max()))
-    for i in range(len(rows)):
-        codes[i] = rows[i]
-        rows[i] = codes[i]  # frees the row itself
-    return codes, sizes, tuple(categories), np.concatenate(marginals)
+    return ens, check_weights(to_host(weights), ens.n_partitions)
 
 
 def _count_all(codes: Codes, n_labels: IntArray) -> IntArray:
@@ -458,7 +406,7 @@ def _count_all(codes: Codes, n_labels: IntArray) -> IntArray:
     marginals = []
     for i, k_i in enumerate(n_labels.tolist()):
         try:
-            marginals.append(count_codes(_host(codes[i]), k_i))
+            marginals.append(count_codes(to_host(codes[i]), k_i))
         except ValueError as error:
             raise ValueError(f"in partition {i} {error}") from None
     return np.concatenate(marginals)
@@ -470,7 +418,7 @@ def _index(name: str, index: Any, size: int) -> npt.NDArray[np.intp]:
     if isinstance(index, slice):
         kept = kept[index]
     elif index is not None:
-        wanted = np.atleast_1d(_host(index))
+        wanted = np.atleast_1d(to_host(index))
         if wanted.ndim != 1:
             raise IndexError(f"{name} has {wanted.ndim} dimensions; give a flat list.")
         try:
@@ -482,47 +430,5 @@ def _index(name: str, index: Any, size: int) -> npt.NDArray[np.intp]:
     return kept
 
 
-def _is_frame(labels: Any) -> bool:
-    return hasattr(labels, "iloc") and hasattr(labels, "columns")
-
-
-def _read_only(array: Any) -> Any:
-    """Return a view that cannot be written; CuPy has no such thing."""
-    if isinstance(array, np.ndarray):
-        array = array.view()
-        array.flags.writeable = False
-    return array
-
-
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _host(array: Any) -> Any:
-    """Bring a CuPy or cuDF object to the host; leave others as they are."""
-    if type(array).__module__.split(".")[0] == "cudf":
-        return array.to_pandas()
-    if hasattr(array, "__cuda_array_interface__"):
-        if not hasattr(array, "get"):
-            raise TypeError(
-                f"{type(array).__name__} on a CUDA device is not understood; pass it "
-                "through cupy.asarray first."
-            )
-        return array.get()
-    return array
-
-
-def _is_mapped(codes: Any) -> bool:
-    while codes is not None:
-        if isinstance(codes, np.memmap):
-            return True
-        codes = getattr(codes, "base", None)
-    return False
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.arrays import to_host
 from gpu_consensus.kmeans import is_sparse
 
 BLOCK_BYTES = 1 << 24
@@ -39,7 +40,7 @@ def check_features(X: Any) -> Any:
     ...
     ValueError: X has NaN in row 0, column 1; fill in or drop such rows first.
     """
-    X = _to_host(X)
+    X = to_host(X)
     sparse = is_sparse(X)
     if not sparse:
         X = _frame(X) if hasattr(X, "iloc") and hasattr(X, "dtypes") else _array(X)
@@ -77,13 +78,6 @@ def column_spread(X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     spread: npt.NDArray[np.float64] = np.sqrt(squares / n)
     spread[constant] = 1
     return spread
-
-
-def _to_host(X: Any) -> Any:
-    library = type(X).__module__.split(".")[0]
-    if library == "cudf":
-        return X.to_pandas()
-    return X.get() if library in ("cupy", "cupyx") else X
 
 
 def _frame(X: Any) -> npt.NDArray[Any]:

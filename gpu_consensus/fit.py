@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.checkpoint import Checkpoint, open_checkpoint
 from gpu_consensus.checks import (
@@ -159,7 +160,8 @@ def _first(
 ) -> Starts:
     """Return the state to begin with: saved, given by labels, or seeded."""
     if saved.state is not None:
-        assignment, objective, converged, history, seen = saved.state
+        saved_assignment, objective, converged, history, seen = saved.state
+        assignment = problem.backend.to_device(saved_assignment)
         counts = problem.count(assignment)
         return Starts(assignment, counts, objective, converged, history, seen)
     if not isinstance(options.init, str):
@@ -168,7 +170,8 @@ def _first(
         assignment[:, problem.skip] = n_clusters
         state = Starts.seeded(problem, assignment)
         if (np.delete(assignment[0], problem.skip) < n_clusters).all():
-            state.objective[:] = rule.objective(state.counts, list(assignment))
+            counts = problem.backend.to_host(state.counts)
+            state.objective[:] = rule.objective(counts, list(state.assignment))
         return state
     seeds = seed_sequence(saved.random_state)
     seeded = seed_starts(
@@ -195,21 +198,23 @@ def _refine(
             every = [starts.winner()] if one <= _REFINE_LIMIT else []
     else:
         every = [starts.winner()]
+    codes = to_host(problem.codes) if every else problem.codes
     for q in every:
         if q in saved.refined:
             continue
-        counts = np.ascontiguousarray(starts.counts[:, q])
+        assignment, counts = starts.on_host(q)
         finished = refine(
-            problem.codes,
+            codes,
             rule.formula,
             rule.segments,
             rule.weights,
-            starts.assignment[q],
+            assignment,
             counts,
             max_sweeps=options.max_iter,
             after_sweep=_recorder(rule, starts.history[q]),
         )
-        starts.counts[:, q] = counts
+        starts.assignment[q] = problem.backend.to_device(assignment)
+        starts.counts[:, q] = problem.backend.to_device(counts)
         starts.objective[q] = rule.objective(counts[:, None], [])[0]
         starts.history[q].append(float(starts.objective[q]))
         starts.converged[q] &= finished
@@ -240,13 +245,15 @@ def _result(
             ConvergenceWarning,
             stacklevel=4,
         )
-    labels = starts.assignment[q].astype(np.int32)
+    assignment, counts = starts.on_host(q)
+    labels = assignment.astype(np.int32)
     labels[problem.skip] = -1
-    counts = starts.counts[:, q]
-    table, _ = rule.table(np.ascontiguousarray(counts[:, None]), [starts.assignment[q]])
+    table, _ = rule.table(counts[:, None], [assignment])
     objective = float(starts.objective[q])
     return Consensus(
-        labels=labels,
+        labels=problem.backend.to_device(labels)
+        if on_device(problem.codes)
+        else labels,
         n_clusters=problem.n_clusters,
         objective=objective,
         value=rule.value(objective, ensemble.n_samples - len(problem.skip)),
@@ -254,7 +261,7 @@ def _result(
         converged=bool(starts.converged[q]),
         backend=problem.backend.name,
         method=method,
-        centroids=Centroids(ensemble, np.ascontiguousarray(counts), table),
+        centroids=Centroids(ensemble, counts, table),
     )
 
 
@@ -267,7 +274,7 @@ def find_unlabelled(
         return np.empty(0, dtype=np.intp)
     absent = np.ones(ensemble.n_samples, dtype=bool)
     for i in useful:
-        absent &= ensemble.codes[i] == ensemble.n_labels[i]
+        absent &= to_host(ensemble.codes[i]) == ensemble.n_labels[i]
     skip = np.flatnonzero(absent)
     if skip.size == ensemble.n_samples:
         raise ValueError("no object has any label; there is nothing to agree on.")
@@ -294,7 +301,8 @@ def check_distinct_rows(
         rows = np.setdiff1d(
             np.arange(begin, min(begin + step, ensemble.n_samples)), skip
         )
-        block = np.ascontiguousarray(ensemble.codes[np.ix_(useful, rows)].T)
+        block = to_host(ensemble.codes[:, begin : begin + step])
+        block = np.ascontiguousarray(block[np.ix_(useful, rows - begin)].T)
         whole = block.view(np.dtype((np.void, block.itemsize * len(useful))))
         found.update(row.tobytes() for row in np.unique(whole))
         begin, step = begin + step, min(4 * step, 1 << 16)

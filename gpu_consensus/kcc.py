@@ -10,12 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.backends.protocol import Assignment, Counts, Table
+from gpu_consensus.backends.protocol import Assignment, Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.fit import Options, fit
 from gpu_consensus.result import Consensus
-from gpu_consensus.utilities import Formula, Segments, Utility, parse_utility
+from gpu_consensus.utilities import (
+    FLOOR,
+    Formula,
+    Segments,
+    Utility,
+    lp_norm,
+    parse_utility,
+)
 
 _TABLE_BLOCK = 1 << 19  # numbers of a table made at once
 _TINY = np.finfo(np.float32).tiny
@@ -111,6 +118,8 @@ def kcc(
     if isinstance(utility, Utility):
         utility.check(ens.n_labels)
     rule = KccRule(ens, formula, partition_weights, normalised)
+    if isinstance(utility, str):
+        rule.recipe = device_recipe(rule, name)
     cost = 1.0 if isinstance(utility, str) else float(ens.n_labels.mean())
     options = Options(
         init=init,
@@ -143,6 +152,8 @@ class KccRule:
 
     monotone = True
     row_weight = None
+    recipe: TableRecipe | None = None
+    """How a device makes the table; None where only the host can."""
 
     def __init__(
         self,
@@ -191,7 +202,7 @@ class KccRule:
         for first, last in _groups(offsets, max(1, _TABLE_BLOCK // width)):
             begin, end = offsets[first], offsets[last]
             segments = Segments(offsets[first : last + 1] - begin)
-            n = self._fill_empty(counts[begin:end], segments, begin, end)
+            n = self.fill_empty(counts[begin:end], segments, begin, end)
             weight = segments.spread(self.weights[first:last])[:, None, None]
             with np.errstate(under="ignore"):
                 block = (weight * self.formula.divergence(n, segments)).astype("f4")
@@ -200,7 +211,7 @@ class KccRule:
             table[begin:end] = block
         return table, None
 
-    def _fill_empty(
+    def fill_empty(
         self, counts: Counts, segments: Segments, begin: int, end: int
     ) -> IntArray:
         """Give the marginal to clusters that have no member present in a partition."""
@@ -229,6 +240,28 @@ class KccRule:
         """Return Gamma from F (the identity behind Theorem 1)."""
         baseline = math.fsum(self.weights * self.baseline)
         return (self.unit - baseline - objective) / n_samples
+
+
+def device_recipe(rule: KccRule, utility: str) -> TableRecipe:
+    """Return how a device makes the table of a built-in utility."""
+    base = utility.removeprefix("n")
+    power = int(base[1:]) if base.startswith("l") else 0
+    segments = rule.segments
+
+    def norm(counts: Counts) -> FloatArray:
+        """Norms of lP as the host's formula has them: powers round alike only there."""
+        filled = rule.fill_empty(counts, segments, 0, len(counts))
+        filled[segments.missing] = 0
+        return np.maximum(lp_norm(power)(filled, segments), FLOOR)
+
+    return TableRecipe(
+        "LP" if power else base.upper(),
+        segments.offsets,
+        rule.marginals,
+        rule.weights,
+        power,
+        norm if power else None,
+    )
 
 
 def _groups(offsets: IntArray, rows: int) -> list[tuple[int, int]]:

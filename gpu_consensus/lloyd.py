@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.protocol import (
     Assignment,
     Backend,
@@ -66,6 +67,7 @@ class Starts:
     @classmethod
     def seeded(cls, problem: Problem, seeds: Assignment) -> Starts:
         """Begin with an assignment in which some objects may not be counted."""
+        seeds = problem.backend.to_device(seeds)
         return cls(
             seeds,
             problem.count(seeds),
@@ -74,6 +76,11 @@ class Starts:
             [[] for _ in seeds],
             [set() for _ in seeds],
         )
+
+    def on_host(self, q: int) -> tuple[Assignment, Counts]:
+        """Return assignment (n,) and counts (S, K) of one restart, as host copies."""
+        assignment = np.array(to_host(self.assignment[q]))
+        return assignment, np.ascontiguousarray(to_host(self.counts[:, q]))
 
     def winner(self) -> int:
         """Return the restart of lowest objective, the first of equals."""
@@ -87,7 +94,7 @@ class Problem:
     ----------
     backend : Backend
     codes, offsets : ndarray
-        As in the seam.
+        As in the seam; the codes wherever the caller has them.
     n_clusters : int
     skip : ndarray of int
         Objects without any label; they are never counted.
@@ -106,26 +113,31 @@ class Problem:
     ) -> None:
         self.backend = backend
         self.codes = codes
+        self.held = backend.hold(codes)
         self.offsets = offsets
         self.n_clusters = n_clusters
         self.skip = skip
         self.memory_limit = memory_limit
 
-    def chunks(self, n_restarts: int) -> Iterator[slice]:
+    def blocks(self, n_restarts: int) -> Iterator[tuple[slice, Codes]]:
         """Cut the objects into ranges that keep working memory bounded."""
-        n_samples = self.codes.shape[1]
-        step = self.backend.chunk_rows(n_restarts, self.memory_limit)
-        for begin in range(0, n_samples, step):
-            yield slice(begin, min(begin + step, n_samples))
+        return self.backend.blocks(self.held, n_restarts, self.memory_limit)
+
+    def codes_of(self, l: int) -> Codes:
+        """Return the codes of one object, (r, 1)."""
+        column = np.ascontiguousarray(to_host(self.codes[:, l : l + 1]))
+        codes: Codes = self.backend.to_device(column)
+        return codes
 
     def count(self, assignment: Assignment) -> Counts:
         """Count a whole assignment (R, n)."""
         total: Any = 0
-        for rows in self.chunks(len(assignment)):
+        for rows, codes in self.blocks(len(assignment)):
             total = total + self.backend.count(
-                self.codes[:, rows], self.offsets, assignment[:, rows], self.n_clusters
+                codes, self.offsets, assignment[:, rows], self.n_clusters
             )
-        return np.asarray(total)
+        counts: Counts = total
+        return counts
 
     def cluster_sizes(self, counts: Counts) -> npt.NDArray[np.int64]:
         """Objects per cluster, (R, K): every object has one code in partition 0."""
@@ -200,15 +212,18 @@ class _Run:
         self.steps: dict[int, _Step] = {}
 
     def iterate(self, active: list[int]) -> None:
-        state, rule = self.state, self.rule
+        state, rule, backend = self.state, self.rule, self.problem.backend
         rows = [state.assignment[q] for q in active]
-        counts = np.ascontiguousarray(state.counts[:, active])
-        table, row_table = rule.table(counts, rows)
+        counts = backend.xp.ascontiguousarray(state.counts[:, active])
+        table, row_table = backend.table(rule, counts, rows)
         moved = self._assign(active, table, row_table, counts)
+        # the one copy from the device: sizes and objective are the host's work
+        on_host = backend.to_host(counts)
         repairs = [
-            self._repair(q, a, table, row_table, counts) for a, q in enumerate(active)
+            self._repair(q, a, table, row_table, counts, on_host)
+            for a, q in enumerate(active)
         ]
-        objective = rule.objective(counts, rows)
+        objective = rule.objective(on_host, rows)
         for a, q in enumerate(active):
             still = not moved[a] and not repairs[a]
             if rule.monotone and not still and not objective[a] < state.objective[q]:
@@ -218,7 +233,9 @@ class _Run:
                 state.counts[:, q] = counts[:, a]
                 state.objective[q] = objective[a]
                 self.steps[q] = _Step(
-                    table[:, a : a + 1], _restart(row_table, a), repairs[a]
+                    backend.xp.ascontiguousarray(table[:, a : a + 1]),
+                    _restart(backend.xp, row_table, a),
+                    repairs[a],
                 )
             self.origin.pop(q, None)
             state.history[q].append(float(state.objective[q]))
@@ -235,30 +252,37 @@ class _Run:
     ) -> npt.NDArray[np.int64]:
         """Assign all objects in place, update ``counts``, return how many moved."""
         problem, assignment = self.problem, self.state.assignment
-        moved = np.zeros(len(active), dtype=np.int64)
-        for rows in problem.chunks(len(active)):
+        backend = problem.backend
+        moved = backend.xp.zeros(len(active), dtype=np.int64)
+        for rows, codes in problem.blocks(len(active)):
             before = assignment[active, rows]
-            after = self._assign_chunk(rows, table, row_table)
-            codes = problem.codes[:, rows]
-            problem.backend.recount(codes, problem.offsets, before, after, counts)
+            after = self._assign_block(rows, codes, table, row_table)
+            backend.recount(codes, problem.offsets, before, after, counts)
             moved += (before != after).sum(axis=1)
             assignment[active, rows] = after
-        return moved
+        found: npt.NDArray[np.int64] = backend.to_host(moved)
+        return found
 
-    def _assign_chunk(
-        self, rows: slice, table: Table, row_table: Table | None
+    def _assign_block(
+        self, rows: slice, codes: Codes, table: Table, row_table: Table | None
     ) -> Assignment:
-        problem, weight = self.problem, self.rule.row_weight
+        problem = self.problem
         after = problem.backend.assign(
-            problem.codes[:, rows],
+            codes,
             problem.offsets,
             table,
-            row_weight=None if weight is None else weight[rows],
+            row_weight=self._row_weight(rows),
             row_table=row_table,
         ).assignment
         low, high = np.searchsorted(problem.skip, (rows.start, rows.stop))
-        after[:, problem.skip[low:high] - rows.start] = problem.n_clusters
+        if high > low:
+            absent = problem.backend.to_device(problem.skip[low:high] - rows.start)
+            after[:, absent] = problem.n_clusters
         return after
+
+    def _row_weight(self, rows: slice) -> Any:
+        weight = self.rule.row_weight
+        return None if weight is None else self.problem.backend.to_device(weight[rows])
 
     def _repair(
         self,
@@ -267,56 +291,62 @@ class _Run:
         table: Table,
         row_table: Table | None,
         counts: Counts,
+        on_host: Counts,
     ) -> list[tuple[int, int]]:
         """Give every empty cluster the worst-fitting object of a larger one."""
-        problem, assignment = self.problem, self.state.assignment[q]
-        sizes = problem.cluster_sizes(counts)[a]
+        problem, xp = self.problem, self.problem.backend.xp
+        sizes = problem.cluster_sizes(on_host)[a]
         empty = np.flatnonzero(sizes == 0)
         if not empty.size:
             return []
         # at most one object of each cluster has to stay behind, and one more of each
         # cluster that gave one away
         candidates = self._worst(
-            table[:, a : a + 1], _restart(row_table, a), 3 * problem.n_clusters
+            xp.ascontiguousarray(table[:, a : a + 1]),
+            _restart(xp, row_table, a),
+            3 * problem.n_clusters,
         )
+        assignment = self.state.assignment[q]
         repairs = []
         for k in empty:
-            l = next(l for l in candidates if sizes[assignment[l]] > 1)
+            l = next(l for l in candidates if sizes[int(assignment[l])] > 1)
             before = assignment[l : l + 1, None].copy()
             assignment[l] = k
-            sizes[before[0, 0]] -= 1
+            sizes[int(before[0, 0])] -= 1
             sizes[k] += 1
-            single = counts[:, a : a + 1].copy()
+            single = xp.ascontiguousarray(counts[:, a : a + 1])
             problem.backend.recount(
-                problem.codes[:, l : l + 1],
+                problem.codes_of(l),
                 problem.offsets,
                 before,
-                assignment[l : l + 1, None],
+                xp.ascontiguousarray(assignment[l : l + 1, None]),
                 single,
             )
             counts[:, a : a + 1] = single
+            on_host[:, a : a + 1] = problem.backend.to_host(single)
             repairs.append((l, int(k)))
         return repairs
 
     def _worst(self, table: Table, row_table: Table | None, number: int) -> list[int]:
         """Return the objects that fit their cluster worst, worst first."""
-        problem, weight = self.problem, self.rule.row_weight
+        problem = self.problem
         worst = np.empty(0, dtype=np.intp)
         score = np.empty(0, dtype=np.float32)
-        for rows in problem.chunks(1):
+        for rows, codes in problem.blocks(1):
             best = problem.backend.assign(
-                problem.codes[:, rows],
+                codes,
                 problem.offsets,
                 table,
-                row_weight=None if weight is None else weight[rows],
+                row_weight=self._row_weight(rows),
                 row_table=row_table,
                 best=True,
             ).best
             assert best is not None
             objects = np.arange(rows.start, rows.stop)
             labelled = np.isin(objects, problem.skip, invert=True, assume_unique=True)
+            found = problem.backend.to_host(best)[0]
             worst = np.concatenate([worst, objects[labelled]])
-            score = np.concatenate([score, best[0, labelled]])
+            score = np.concatenate([score, found[labelled]])
             order = np.argsort(-score, kind="stable")[:number]
             worst, score = worst[order], score[order]
         return [int(l) for l in worst]
@@ -328,30 +358,34 @@ class _Run:
             assignment[:] = self.origin[q]
             return
         step = self.steps[q]
-        for rows in self.problem.chunks(1):
-            assignment[rows] = self._assign_chunk(rows, step.table, step.row_table)[0]
+        for rows, codes in self.problem.blocks(1):
+            after = self._assign_block(rows, codes, step.table, step.row_table)
+            assignment[rows] = after[0]
         for l, k in step.repairs:
             assignment[l] = k
 
     def _repeats(self, q: int) -> bool:
         """Whether this assignment was there before, by a 64-bit hash."""
-        total = np.uint64(0)
-        with np.errstate(over="ignore"):
-            for rows in self.problem.chunks(1):
-                assignment = self.state.assignment[q, rows]
-                object_ = np.arange(rows.start, rows.stop, dtype=np.uint64)
-                word = object_ * np.uint64(self.problem.n_clusters + 1) + assignment
-                total += _mix(word).sum(dtype=np.uint64)
-        repeated = int(total) in self.state.seen[q]
-        self.state.seen[q].add(int(total))
+        xp, total = self.problem.backend.xp, 0
+        n_samples, step = self.state.assignment.shape[1], 1 << 20
+        for begin in range(0, n_samples, step):
+            end = min(begin + step, n_samples)
+            word = xp.arange(begin, end, dtype=np.uint64)
+            word *= np.uint64(self.problem.n_clusters + 1)
+            word += self.state.assignment[q, begin:end].astype(np.uint64)
+            total += int(_mix(word).sum(dtype=np.uint64))
+        total %= 1 << 64
+        repeated = total in self.state.seen[q]
+        self.state.seen[q].add(total)
         return repeated
 
 
-def _restart(row_table: Table | None, a: int) -> Table | None:
+def _restart(xp: Any, row_table: Table | None, a: int) -> Table | None:
     """Return the row table of one restart, whichever of its two shapes it has."""
     if row_table is None:
         return None
-    return row_table[..., a : a + 1, :]
+    single: Table = xp.ascontiguousarray(row_table[..., a : a + 1, :])
+    return single
 
 
 def _mix(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.arrays import to_host
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
 from gpu_consensus.encoding import encode
-from gpu_consensus.ensemble import _host, as_ensemble
+from gpu_consensus.ensemble import as_ensemble
 
 BLOCK = 2**18  # objects or distances in memory at a time
 
@@ -274,8 +275,8 @@ def compactness(X: Any, labels: Any) -> float:
     from scipy.sparse import issparse
 
     points: Any = X
-    points = points.tocsr() if issparse(X) else np.asarray(_host(points))
-    codes, categories = encode(_host(labels), "labels")
+    points = points.tocsr() if issparse(X) else np.asarray(to_host(points))
+    codes, categories = encode(to_host(labels), "labels")
     if points.ndim != 2 or points.shape[0] != len(codes):
         raise ValueError(
             f"X has shape {points.shape} but there are {len(codes)} labels; give X one "
@@ -316,7 +317,7 @@ def diversity(ens: Any) -> float:
     0.0
     """
     ensemble = as_ensemble(ens)[0]
-    codes = _host(ensemble.codes)
+    codes = to_host(ensemble.codes)
     partitions = [
         _Encoded(codes[i], k_i, f"partition {i}")
         for i, k_i in enumerate(ensemble.n_labels.tolist())
@@ -374,7 +375,7 @@ def consensus_criterion(
         )
     total = 0.0
     for i, k_i in enumerate(ensemble.n_labels.tolist()):
-        partition = _Encoded(_host(ensemble.codes[i]), k_i, f"partition {i}")
+        partition = _Encoded(to_host(ensemble.codes[i]), k_i, f"partition {i}")
         if takes_codes:
             total += measure(partition, consensus)
             continue
@@ -398,7 +399,7 @@ _MEASURES: dict[str, Callable[[Any, Any], float]] = {
 def _encoded(labels: Any, name: str) -> _Encoded:
     if isinstance(labels, _Encoded):
         return labels
-    codes, categories = encode(_host(labels), name)
+    codes, categories = encode(to_host(labels), name)
     return _Encoded(codes, len(categories), name)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.protocol import Counts, Table
 from gpu_consensus.checks import FloatArray
@@ -40,7 +41,8 @@ class Centroids:
         step = max(1, (1 << 20) // counts.shape[1])
         for begin in range(0, len(labels), step):
             rows = slice(begin, begin + step)
-            share = backend.scores(ens.codes[:, rows], ens.offsets, table)[:, 0]
+            codes = to_host(ens.codes[:, rows])
+            share = backend.scores(codes, ens.offsets, table)[:, 0]
             own = np.take_along_axis(share, np.maximum(labels[rows], 0)[:, None], 1)
             total = share.sum(axis=1)
             known = (labels[rows] >= 0) & (total > 0)
@@ -103,7 +105,7 @@ class Consensus:
         a_own / sum_k a_k, where a_k is the mean, over the partitions in which the
         object is present, of the share of cluster k that carries the object's label.
         """
-        return self._need_centroids("confidence").confidence(self.labels)
+        return self._need_centroids("confidence").confidence(to_host(self.labels))
 
     def predict(self, labels: Any) -> npt.NDArray[np.int32]:
         """Assign new objects that the same partitions have labelled.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Assignment
 from gpu_consensus.checks import unknown_name
@@ -71,7 +72,7 @@ def _from_partition(
         j = int(np.searchsorted(ends, rng.integers(ends[-1]), side="right"))
         cluster_of[j] = k
         sizes[j] = 0
-    row[:] = cluster_of[ensemble.codes[i]]
+    row[:] = cluster_of[to_host(ensemble.codes[i])]
     if drawn < n_clusters:
         alone = rng.choice(labelled, n_clusters - drawn, replace=False)
         row[alone] = np.arange(drawn, n_clusters)
@@ -88,6 +89,7 @@ def _careful(
 
     Divergences are scaled to integers, so that prefix sums are exact.
     """
+    backend = problem.backend
     nearest = np.zeros(row.shape, dtype=np.float32)
     nearest[labelled] = np.inf
     l = int(labelled[rng.integers(labelled.size)])
@@ -95,16 +97,18 @@ def _careful(
         row[l] = k
         if k == problem.n_clusters - 1:
             return
-        counts = problem.backend.count(
-            problem.codes[:, l : l + 1], problem.offsets, np.zeros((1, 1), row.dtype), 1
+        counts = backend.count(
+            problem.codes_of(l),
+            problem.offsets,
+            backend.xp.zeros((1, 1), dtype=row.dtype),
+            1,
         )
-        table, _ = rule.table(counts, [])
-        for rows in problem.chunks(1):
-            score = problem.backend.assign(
-                problem.codes[:, rows], problem.offsets, table, best=True
-            ).best
+        table, _ = backend.table(rule, counts, [])
+        for rows, codes in problem.blocks(1):
+            score = backend.assign(codes, problem.offsets, table, best=True).best
             assert score is not None
-            np.minimum(nearest[rows], score[0], out=nearest[rows])
+            found = backend.to_host(score)[0]
+            np.minimum(nearest[rows], found, out=nearest[rows])
         nearest[row < problem.n_clusters] = 0
         l = _draw(nearest, rng, labelled[row[labelled] == problem.n_clusters])
 

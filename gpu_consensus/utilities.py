@@ -174,11 +174,19 @@ def _power(x: FloatArray, exponent: int) -> FloatArray:
     return result
 
 
-def _lp(p: int) -> Formula:
+def lp_norm(p: int) -> Callable[[Array, Segments], FloatArray]:
+    """Return the function that gives norm_p of counts, (r, ...)."""
+
     def norm(n: Array, segments: Segments) -> FloatArray:
         peak = np.maximum(segments.max(n), 1)
         powers = segments.sum(_power(n / segments.spread(peak), p))
         return np.asarray(peak * powers ** (1.0 / p))
+
+    return norm
+
+
+def _lp(p: int) -> Formula:
+    norm = lp_norm(p)
 
     def divergence(n: Array, segments: Segments) -> FloatArray:
         return 1.0 - _power(n / segments.spread(norm(n, segments)), p - 1)

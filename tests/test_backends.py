@@ -197,16 +197,15 @@ def test_unknown_backend_lists_the_names_nearest_first():
         choose_backend("nunpy", None)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("cupy", "CUDA"), ("numba", "numba")])
-def test_a_backend_that_is_not_there_says_so(name, kind):
-    with pytest.raises(
-        RuntimeError, match=f"has no {kind} kernels; use backend='numpy'"
-    ):
-        choose_backend(name, None)
+def test_a_backend_that_is_not_there_says_so():
+    with pytest.raises(RuntimeError, match="has no numba kernels; use backend='numpy'"):
+        choose_backend("numba", None)
 
 
 def test_absent_cupy_says_what_to_install(monkeypatch):
     monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(RuntimeError, match=r"CuPy is not installed; run pip install"):
+        choose_backend("cupy", None)
     with pytest.raises(RuntimeError, match=r"CuPy is not installed; run pip install"):
         gpc.Ensemble(np.array([[1], [2]])).to("cupy")
 

@@ -10,6 +10,17 @@ import pytest
 
 from gpu_consensus.log2 import log2
 
+# the few CUDA names of the prelude, for the host's compiler
+HOST = """
+#include <cstring>
+#define __device__
+#define __forceinline__ inline
+static long long __double_as_longlong(double x) {
+    long long bits; memcpy(&bits, &x, 8); return bits; }
+static double __longlong_as_double(long long bits) {
+    double x; memcpy(&x, &bits, 8); return x; }
+static void atomicAdd(unsigned long long* p, unsigned long long v) { *p += v; }
+"""
 PRELUDE = Path(__file__).parent.parent / "cuda_kernels" / "prelude.cuh"
 
 
@@ -33,7 +44,8 @@ def test_it_is_the_logarithm():
 def test_the_cuda_text_gives_the_same_bits(tmp_path):
     source = tmp_path / "log2.cpp"
     source.write_text(
-        PRELUDE.read_text()
+        HOST
+        + PRELUDE.read_text()
         + 'extern "C" void run(const double* x, double* y, long n) {'
         + "for (long t = 0; t < n; ++t) y[t] = gpc_log2(x[t]); }"
     )

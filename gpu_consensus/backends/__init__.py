@@ -9,6 +9,8 @@ import importlib.util
 import os
 from typing import Any
 
+from gpu_consensus.arrays import on_device
+from gpu_consensus.backends.cuda_source import OLDEST
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import check_choice
@@ -26,10 +28,15 @@ def choose_backend(backend: str, codes: Any, n_jobs: int | None = None) -> Backe
         wish = os.environ.get("GPU_CONSENSUS_BACKEND", "auto")
         backend = check_choice("GPU_CONSENSUS_BACKEND", wish, NAMES)
     if backend == "auto":
-        backend = "cupy" if hasattr(codes, "__cuda_array_interface__") else "numpy"
+        usable = on_device(codes) or not why_unavailable("cupy")
+        backend = "cupy" if usable else "numpy"
     reason = why_unavailable(backend)
     if reason:
         raise RuntimeError(f"backend={backend!r} cannot run: {reason}")
+    if backend == "cupy":
+        from gpu_consensus.backends.cupy_backend import CupyBackend
+
+        return CupyBackend()
     return NumpyBackend(n_jobs)
 
 
@@ -37,9 +44,10 @@ def why_unavailable(backend: str) -> str:
     """Return why a backend cannot run here and what to do, or an empty string."""
     if backend == "numpy":
         return ""
-    kind = "CUDA" if backend == "cupy" else "numba"
+    if backend == "cupy":
+        return why_no_device()
     return (
-        f"this version has no {kind} kernels; use backend='numpy', whose labels are "
+        "this version has no numba kernels; use backend='numpy', whose labels are "
         "those that every backend gives."
     )
 
@@ -57,6 +65,13 @@ def why_no_device() -> str:
         return (
             "CuPy is installed but finds no usable CUDA device; check the driver with "
             "nvidia-smi, or use backend='numpy'."
+        )
+    capability = cupy.cuda.Device().compute_capability
+    if int(capability) < 10 * OLDEST[0] + OLDEST[1]:
+        return (
+            f"the CUDA device has compute capability {capability[:-1]}."
+            f"{capability[-1]} but at least {OLDEST[0]}.{OLDEST[1]} is needed; use a "
+            "newer device, or backend='numpy'."
         )
     return ""
 

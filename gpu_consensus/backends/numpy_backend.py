@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,
@@ -21,6 +22,9 @@ from gpu_consensus.backends.protocol import (
     Table,
 )
 from gpu_consensus.checks import check_int
+
+if TYPE_CHECKING:
+    from gpu_consensus.lloyd import Rule
 
 _TILE = 1 << 18  # numbers in one tile: the scores of a tile stay in the cache
 _DEFAULT_MEMORY = 64 << 20
@@ -36,14 +40,40 @@ class NumpyBackend:
     """
 
     name = "numpy"
+    xp: Any = np
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_threads = n_threads(n_jobs)
 
-    def chunk_rows(self, n_restarts: int, memory_limit: int | None) -> int:
+    def to_device(self, array: Any) -> Any:
         """See the Protocol."""
+        return array
+
+    def to_host(self, array: Any) -> Any:
+        """See the Protocol."""
+        return array
+
+    def hold(self, codes: Codes) -> Any:
+        """See the Protocol."""
+        return to_host(codes)
+
+    def chunk_rows(self, n_restarts: int, memory_limit: int | None) -> int:
+        """Return how many objects fit the working memory."""
         limit = _DEFAULT_MEMORY if memory_limit is None else memory_limit
         return max(1, limit // (32 * n_restarts))
+
+    def blocks(
+        self, codes: Any, n_restarts: int, memory_limit: int | None
+    ) -> Iterator[tuple[slice, Codes]]:
+        """See the Protocol."""
+        for rows in _tiles(codes.shape[1], self.chunk_rows(n_restarts, memory_limit)):
+            yield rows, codes[:, rows]
+
+    def table(
+        self, rule: Rule, counts: Counts, rows: Sequence[Assignment]
+    ) -> tuple[Table, Table | None]:
+        """See the Protocol."""
+        return rule.table(counts, rows)
 
     def count(
         self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int

@@ -16,10 +16,14 @@ of them at once, and no result depends on how the objects were cut.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from gpu_consensus.lloyd import Rule
 
 Codes = npt.NDArray[Any]
 Assignment = npt.NDArray[Any]
@@ -43,6 +47,27 @@ class Coassociation(NamedTuple):
     both: npt.NDArray[np.int32]
 
 
+class TableRecipe(NamedTuple):
+    """What a device needs to make a rule's table.
+
+    Attributes
+    ----------
+    utility : {"C", "H", "COS", "LP"}
+    offsets, marginals, weights : ndarray
+    power : int
+        P of lP.
+    norm : callable or None
+        Host function from counts to norms (r, R, K), for lP.
+    """
+
+    utility: str
+    offsets: npt.NDArray[np.int64]
+    marginals: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float64]
+    power: int = 0
+    norm: Callable[[Counts], npt.NDArray[np.float64]] | None = None
+
+
 class Backend(Protocol):
     """Few, fat primitives over label codes.
 
@@ -50,13 +75,35 @@ class Backend(Protocol):
     """
 
     name: str
+    xp: Any
+    """The array library: numpy, or cupy."""
 
-    def chunk_rows(self, n_restarts: int, memory_limit: int | None) -> int:
-        """Return how many objects to hand over at once.
+    def to_device(self, array: Any) -> Any:
+        """Bring an array to where this backend computes; nothing on the host."""
+        ...
+
+    def to_host(self, array: Any) -> Any:
+        """Bring an array of this backend to the host; nothing on the host."""
+        ...
+
+    def hold(self, codes: Codes) -> Any:
+        """Bring the codes of an ensemble to where they stay during a fit."""
+        ...
+
+    def blocks(
+        self, codes: Any, n_restarts: int, memory_limit: int | None
+    ) -> Iterator[tuple[slice, Codes]]:
+        """Cut the objects of ``hold``'s codes into ranges, with the codes of each.
 
         Working memory then stays below ``memory_limit`` bytes (a fixed default when
         None), whatever n is.
         """
+        ...
+
+    def table(
+        self, rule: Rule, counts: Counts, rows: Sequence[Assignment]
+    ) -> tuple[Table, Table | None]:
+        """Return the tables of a rule, ``rule.table(counts, rows)``. Equal."""
         ...
 
     def count(

@@ -1,0 +1,40 @@
+"""Kernels compiled for a device, and stages named for its profiler."""
+
+from __future__ import annotations
+
+import functools
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from gpu_consensus.backends.cuda_source import Kernel, source
+
+
+@functools.cache
+def compiled(kernel: Kernel, device: int) -> Any:
+    """Compile a kernel for a device, once; CuPy keeps it on disk for next time."""
+    import cupy
+
+    module = cupy.RawModule(code=source(kernel.file), options=kernel.options)
+    try:
+        return module.get_function(kernel.name)
+    except cupy.cuda.compiler.CompileException as error:
+        raise RuntimeError(
+            f"the CUDA kernel {kernel} failed to compile with options "
+            f"{' '.join(kernel.options)}; run gpu-consensus doctor, and report its "
+            f"output with this log: {error}"
+        ) from error
+
+
+def stage(name: str) -> AbstractContextManager[Any]:
+    """Name a stage for Nsight, if the nvtx package is there."""
+    annotate = _nvtx()
+    return nullcontext() if annotate is None else annotate(f"gpu_consensus.{name}")
+
+
+@functools.cache
+def _nvtx() -> Any:
+    try:
+        import nvtx
+    except ImportError:
+        return None
+    return nvtx.annotate

@@ -1,0 +1,486 @@
+"""The CUDA backend: the primitives of the seam as launches of our own kernels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.arrays import on_device
+from gpu_consensus.backends.cuda_compile import compiled, stage
+from gpu_consensus.backends.cuda_source import (
+    Kernel,
+    code_kernel,
+    count_kernel,
+    table_kernel,
+)
+from gpu_consensus.backends.launch_plan import count_groups, plan_assign
+from gpu_consensus.backends.numpy_backend import smallest_unsigned
+from gpu_consensus.backends.protocol import (
+    Assigned,
+    Assignment,
+    Coassociation,
+    Codes,
+    Counts,
+    Offsets,
+    Table,
+    TableRecipe,
+)
+from gpu_consensus.backends.streamed_codes import StreamedCodes
+
+if TYPE_CHECKING:
+    from gpu_consensus.lloyd import Rule
+
+_NULL = np.intp(0)  # a pointer to nothing
+_MOST_GRID_Y = 65_535
+
+
+class DeviceMemoryWarning(UserWarning):
+    """The device ran out of memory; the work goes on in smaller parts."""
+
+
+class CupyBackend:
+    """All primitives of :class:`gpu_consensus.backends.protocol.Backend` in CUDA.
+
+    Results are those of the numpy backend, bit for bit, where the Protocol says so.
+    """
+
+    name = "cupy"
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.xp: Any = cupy
+        self.device = cupy.cuda.Device()
+        attributes = self.device.attributes
+        self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
+        self.shared_per_processor = int(attributes["MaxSharedMemoryPerMultiprocessor"])
+        self.n_processors = int(attributes["MultiProcessorCount"])
+
+    def to_device(self, array: Any) -> Any:
+        """See the Protocol."""
+        return self.xp.asarray(array)
+
+    def to_host(self, array: Any) -> Any:
+        """See the Protocol."""
+        return self.xp.asnumpy(array)
+
+    def hold(self, codes: Codes) -> Any:
+        """See the Protocol: on the device if they fit, else streamed."""
+        if on_device(codes):
+            there = codes.device.id  # type: ignore[attr-defined]
+            if there != self.device.id:
+                raise ValueError(
+                    f"the codes are on CUDA device {there} but the current device is "
+                    f"{self.device.id}; call this inside 'with cupy.cuda.Device("
+                    f"{there})'."
+                )
+            return codes
+        free, _ = self.device.mem_info
+        if codes.nbytes <= 0.6 * free:
+            try:
+                return self.xp.asarray(codes)
+            except self.xp.cuda.memory.OutOfMemoryError:
+                self._release()
+        return StreamedCodes(self.xp, codes)
+
+    def blocks(
+        self, codes: Any, n_restarts: int, memory_limit: int | None
+    ) -> Iterator[tuple[slice, Codes]]:
+        """See the Protocol."""
+        free, _ = self.device.mem_info
+        limit = free // 4 if memory_limit is None else memory_limit
+        per_object = 32 * n_restarts
+        if isinstance(codes, StreamedCodes):
+            per_object += 2 * len(codes.host) * codes.host.itemsize
+        step = max(1, limit // per_object)
+        if isinstance(codes, StreamedCodes):
+            yield from codes.blocks(step)
+            return
+        for begin in range(0, codes.shape[1], step):
+            rows = slice(begin, min(begin + step, codes.shape[1]))
+            yield rows, codes[:, rows]
+
+    def table(
+        self, rule: Rule, counts: Counts, rows: Sequence[Assignment]
+    ) -> tuple[Table, Table | None]:
+        """See the Protocol; rules without a kernel make their table on the host."""
+        recipe = getattr(rule, "recipe", None)
+        if recipe is None:
+            table, row_table = rule.table(self.to_host(counts), rows)
+            moved = None if row_table is None else self.to_device(row_table)
+            return self.to_device(table), moved
+        with stage("table"):
+            return self._table(recipe, counts), None
+
+    def _table(self, recipe: TableRecipe, counts: Counts) -> Table:
+        n_rows, n_restarts, n_clusters = counts.shape
+        n_columns = n_restarts * n_clusters
+        n_partitions = len(recipe.offsets) - 1
+        xp, shape = self.xp, (n_partitions, n_columns)
+        partition_of = np.repeat(np.arange(n_partitions), np.diff(recipe.offsets))
+        norm = _NULL
+        if recipe.norm is not None:
+            host = self.to_host(counts)
+            norm = xp.asarray(recipe.norm(host).reshape(shape))
+        size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
+        empty = xp.empty(shape, np.uint8)
+        marginals = xp.asarray(recipe.marginals)
+        first_row = xp.asarray(recipe.offsets.astype(np.int32))
+        table: Table = xp.empty(counts.shape, np.float32)
+        self._launch(
+            table_kernel("table_sums", recipe.utility),
+            self._grid(n_partitions * n_columns, 256),
+            (256,),
+            (
+                counts,
+                marginals,
+                first_row,
+                np.int32(n_partitions),
+                np.int32(n_columns),
+                size,
+                square,
+                empty,
+            ),
+        )
+        self._launch(
+            table_kernel("table", recipe.utility),
+            self._grid(n_rows * n_columns, 256),
+            (256,),
+            (
+                counts,
+                marginals,
+                first_row,
+                xp.asarray(partition_of.astype(np.int32)),
+                np.int32(n_rows),
+                np.int32(n_columns),
+                size,
+                square,
+                empty,
+                xp.asarray(recipe.weights),
+                norm,
+                np.int32(recipe.power),
+                table,
+            ),
+        )
+        return table
+
+    def count(
+        self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int
+    ) -> Counts:
+        """See the Protocol."""
+        shape = (int(offsets[-1]), len(assignment), n_clusters)
+        counts: Counts = self.xp.zeros(shape, dtype=np.int64)
+        with stage("count"):
+            self._count(codes, offsets, None, assignment, counts)
+        return counts
+
+    def recount(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        before: Assignment,
+        after: Assignment,
+        counts: Counts,
+    ) -> None:
+        """See the Protocol."""
+        with stage("recount"):
+            self._count(codes, offsets, before, after, counts)
+
+    def _count(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        before: Assignment | None,
+        after: Assignment,
+        counts: Counts,
+    ) -> None:
+        rows_of_codes = self._rows(codes, offsets)
+        after = self.xp.ascontiguousarray(after)
+        if before is not None:
+            before = self.xp.ascontiguousarray(before)
+        n_restarts, n_rows = after.shape
+        n_clusters = counts.shape[2]
+        most = min(self.shared_limit, 48 << 10) // 4
+        groups, bins = count_groups(offsets, n_clusters, most)
+        work = (len(groups) - 1) * n_restarts
+        grid = (self._grid(n_rows, 2048)[0], min(work, _MOST_GRID_Y))
+        self._launch(
+            count_kernel(_type(codes), _type(after)),
+            grid,
+            (256,),
+            (
+                *rows_of_codes,
+                self.xp.asarray(groups),
+                np.int32(len(groups) - 1),
+                np.int32(bins),
+                _NULL if before is None else before,
+                after,
+                np.int64(n_rows),
+                np.int32(n_restarts),
+                np.int32(n_clusters),
+                counts,
+            ),
+            shared=4 * bins,
+        )
+
+    def assign(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        table: Table,
+        *,
+        row_weight: npt.NDArray[np.float32] | None = None,
+        row_table: Table | None = None,
+        best: bool = False,
+        gap: bool = False,
+    ) -> Assigned:
+        """See the Protocol."""
+
+        def one_part(rows: slice) -> Assigned:
+            weight = None if row_weight is None else row_weight[rows]
+            return self._assign(
+                codes[:, rows], offsets, table, weight, row_table, best, gap
+            )
+
+        with stage("assign"):
+            parts = self._in_parts(one_part, codes.shape[1])
+        if len(parts) == 1:
+            return parts[0]
+        join = self.xp.concatenate
+        return Assigned(
+            join([part.assignment for part in parts], axis=1),
+            join([part.best for part in parts], axis=1) if best else None,
+            join([part.gap for part in parts], axis=1) if gap else None,
+        )
+
+    def _assign(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        table: Table,
+        row_weight: npt.NDArray[np.float32] | None,
+        row_table: Table | None,
+        best: bool,
+        gap: bool,
+    ) -> Assigned:
+        xp = self.xp
+        rows_of_codes = self._rows(codes, offsets)
+        _, n_restarts, n_clusters = table.shape
+        n_rows, n_columns = codes.shape[1], n_restarts * n_clusters
+        plan = plan_assign(
+            offsets,
+            n_restarts,
+            n_clusters,
+            shared_limit=self.shared_limit,
+            row_table=0 if row_table is None else row_table.ndim - 1,
+            code=_type(codes),
+        )
+        shape = (n_restarts, n_rows)
+        winner = xp.empty(shape, np.int32)
+        keep = best or gap or plan.continues
+        lowest: Any = xp.empty(shape, np.float32) if keep else _NULL
+        second: Any = xp.empty(shape, np.float32) if keep else _NULL
+        together = max(1, self.shared_per_processor // (plan.shared + 1024))
+        rows_per_block = plan.threads * plan.rows
+        blocks = -(-n_rows // rows_per_block)
+        grid = (min(blocks, self.n_processors * min(together, 4)),)
+        pieces = xp.asarray(plan.pieces)
+        for begin, end in plan.tiles:
+            self._launch(
+                plan.kernel,
+                grid,
+                (plan.threads,),
+                (
+                    *rows_of_codes,
+                    pieces,
+                    np.int32(len(plan.pieces)),
+                    xp.ascontiguousarray(table),
+                    _NULL if row_table is None else xp.ascontiguousarray(row_table),
+                    _NULL if row_weight is None else row_weight,
+                    np.int32(n_columns),
+                    np.int32(begin),
+                    np.int32(end),
+                    np.int32(n_clusters),
+                    winner,
+                    lowest,
+                    second,
+                ),
+                shared=plan.shared,
+            )
+        return Assigned(
+            winner.astype(smallest_unsigned(n_clusters)),
+            lowest if best else None,
+            second - lowest if gap else None,
+        )
+
+    def scores(
+        self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """See the Protocol."""
+        rows_of_codes = self._rows(codes, offsets)
+        n_rows, n_columns = codes.shape[1], int(np.prod(table.shape[1:]))
+        score: npt.NDArray[np.float64] = self.xp.empty(
+            (n_rows, *table.shape[1:]), np.float64
+        )
+        with stage("scores"):
+            self._launch(
+                code_kernel("scores", _type(codes)),
+                self._grid(n_rows, 8),
+                (32, 8),
+                (
+                    *rows_of_codes,
+                    np.int32(len(codes)),
+                    self.xp.ascontiguousarray(table),
+                    np.int32(n_columns),
+                    score,
+                ),
+            )
+        return score
+
+    def soft_count(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        responsibilities: npt.NDArray[np.float64],
+    ) -> Counts:
+        """See the Protocol."""
+        rows_of_codes = self._rows(codes, offsets)
+        n_rows, n_restarts, n_clusters = responsibilities.shape
+        n_columns = n_restarts * n_clusters
+        shape = (int(offsets[-1]), n_restarts, n_clusters)
+        counts: Counts = self.xp.zeros(shape, dtype=np.int64)
+        lines = min(int(np.diff(offsets).max()), (48 << 10) // 256)
+        work = len(codes) * -(-n_columns // 32)
+        with stage("soft_count"):
+            self._launch(
+                code_kernel("soft_count", _type(codes)),
+                (self._grid(n_rows, 256)[0], min(work, _MOST_GRID_Y)),
+                (32, 8),
+                (
+                    *rows_of_codes,
+                    np.int32(len(codes)),
+                    np.int32(lines),
+                    self.xp.ascontiguousarray(responsibilities),
+                    np.int32(n_columns),
+                    counts,
+                ),
+                shared=256 * lines,
+            )
+        return counts
+
+    def coassociation(
+        self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
+    ) -> Coassociation:
+        """See the Protocol."""
+        xp = self.xp
+        codes, stride = self._strided(codes)
+        left, right = xp.asarray(rows, np.int64), xp.asarray(columns, np.int64)
+        shape = (len(left), len(right))
+        same, both = xp.empty(shape, np.int32), xp.empty(shape, np.int32)
+        tiles = -(-shape[0] // 32) * -(-shape[1] // 32)
+        with stage("coassociation"):
+            self._launch(
+                code_kernel("coassociation", _type(codes)),
+                (tiles,),
+                (32, 32),
+                (
+                    codes,
+                    np.int64(stride),
+                    xp.asarray(np.asarray(n_labels, dtype=np.int32)),
+                    np.int32(len(codes)),
+                    left,
+                    np.int32(shape[0]),
+                    right,
+                    np.int32(shape[1]),
+                    same,
+                    both,
+                ),
+            )
+        return Coassociation(same, both)
+
+    def kmeans(
+        self,
+        X: Any,
+        n_clusters: int,
+        seed: int,
+        *,
+        metric: str = "euclidean",
+    ) -> npt.NDArray[np.int32]:
+        """See the Protocol."""
+        from gpu_consensus.kmeans import kmeans
+
+        return kmeans(self.to_host(X), n_clusters, seed, metric=metric)[0]
+
+    def _launch(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        arguments: tuple[Any, ...],
+        shared: int = 0,
+    ) -> None:
+        function = compiled(kernel, self.device.id)
+        if shared > 48 << 10:
+            function.max_dynamic_shared_size_bytes = shared
+        function(grid, block, arguments, shared_mem=shared)
+
+    def _grid(self, work: int, per_block: int) -> tuple[int]:
+        return (max(1, min(-(-work // per_block), 32 * self.n_processors)),)
+
+    def _rows(self, codes: Codes, offsets: Offsets) -> tuple[Any, ...]:
+        """Return what every kernel over objects begins with."""
+        codes, stride = self._strided(codes)
+        return (
+            codes,
+            np.int64(stride),
+            np.int64(0),
+            np.int64(codes.shape[1]),
+            self.xp.asarray(offsets.astype(np.int32)),
+        )
+
+    def _strided(self, codes: Codes) -> tuple[Codes, int]:
+        """Return codes whose objects lie side by side, and their stride."""
+        if not on_device(codes):
+            raise TypeError(
+                "the cupy backend was given NumPy codes; move them with ens.to('cupy') "
+                "or let the method do it."
+            )
+        if codes.strides[1] != codes.itemsize:
+            codes = self.xp.ascontiguousarray(codes)
+        return codes, codes.strides[0] // codes.itemsize
+
+    def _in_parts(
+        self, work: Callable[[slice], Assigned], n_rows: int
+    ) -> list[Assigned]:
+        """Do the work at once, or in halves of halves when memory runs out."""
+        todo, done = [slice(0, n_rows)], []
+        while todo:
+            rows = todo.pop()
+            try:
+                done.append(work(rows))
+            except self.xp.cuda.memory.OutOfMemoryError:
+                size = rows.stop - rows.start
+                if size == 1:
+                    raise
+                self._release()
+                warnings.warn(
+                    f"the device has no memory left for {size} objects at once; going "
+                    f"on with {-(-size // 2)}.",
+                    DeviceMemoryWarning,
+                    stacklevel=4,
+                )
+                middle = rows.start + size // 2
+                todo += [slice(middle, rows.stop), slice(rows.start, middle)]
+        return done
+
+    def _release(self) -> None:
+        self.xp.get_default_memory_pool().free_all_blocks()
+
+
+def _type(array: Any) -> str:
+    """Return the kernels' name of an array's unsigned type."""
+    return f"u{8 * array.dtype.itemsize}"

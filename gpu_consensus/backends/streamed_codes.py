@@ -1,0 +1,67 @@
+"""Codes that are larger than device memory, brought over range by range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gpu_consensus.backends.protocol import Codes
+
+
+class StreamedCodes:
+    """Codes on the host that visit the device through two pinned buffers.
+
+    While the device works on one range, the next is on its way.
+
+    Parameters
+    ----------
+    xp : module
+        cupy.
+    host : ndarray of shape (r, n)
+        The codes, in memory or mapped from disk.
+    """
+
+    def __init__(self, xp: Any, host: Codes) -> None:
+        self.xp = xp
+        self.host = host
+        self.shape = host.shape
+
+    def blocks(self, step: int) -> Iterator[tuple[slice, Codes]]:
+        """Yield ranges of at most ``step`` objects with their codes on the device."""
+        import cupyx
+
+        cuda = self.xp.cuda
+        n_samples = self.shape[1]
+        step = min(step, n_samples)
+        shape, dtype = (self.shape[0], step), self.host.dtype
+        pinned = [cupyx.empty_pinned(shape, dtype=dtype) for _ in range(2)]
+        device = [self.xp.empty(shape, dtype) for _ in range(2)]
+        arrived = [cuda.Event() for _ in range(2)]
+        used = [cuda.Event() for _ in range(2)]
+        copies = cuda.Stream(non_blocking=True)
+        ranges = [
+            slice(begin, min(begin + step, n_samples))
+            for begin in range(0, n_samples, step)
+        ]
+
+        def send(number: int) -> None:
+            """Start the copy of one range into its buffer."""
+            side, rows = number % 2, ranges[number]
+            if number >= 2:
+                arrived[side].synchronize()  # its pinned buffer is free again
+                copies.wait_event(used[side])  # and its device buffer
+            np.copyto(pinned[side][:, : rows.stop - rows.start], self.host[:, rows])
+            device[side].set(pinned[side], stream=copies)
+            arrived[side].record(copies)
+
+        send(0)
+        for number, rows in enumerate(ranges):
+            if number + 1 < len(ranges):
+                send(number + 1)
+            side, here = number % 2, cuda.get_current_stream()
+            here.wait_event(arrived[side])
+            yield rows, device[side][:, : rows.stop - rows.start]
+            used[side].record(here)
+        copies.synchronize()
