@@ -43,12 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.run(arguments)
     except KeyboardInterrupt:
         return _fail(arguments, "interrupted", 1)
-    except (ValueError, TypeError, FileNotFoundError, FileExistsError) as error:
-        return _fail(arguments, str(error), 2)
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away: nothing to say, and no one to hear
         return 1
-    except OSError as error:
+    except (ValueError, TypeError, OSError, backends.BackendError) as error:
         return _fail(arguments, str(error), 2)
     except Exception as error:
         return _fail(arguments, f"{type(error).__name__}: {error}", 1)
@@ -235,6 +233,8 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 def _doctor(arguments: argparse.Namespace) -> None:
     found = gpc.doctor()
     print(json.dumps(found.as_dict(), indent=2) if arguments.json else found)
+    if not found.healthy:
+        raise RuntimeError("a backend gives wrong results; see above, and report it.")
 
 
 def _features(arguments: argparse.Namespace) -> tuple[Any, examples.Example | None]:

@@ -118,13 +118,15 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
             self.strategy,
             self.n_clusters,
             self.k_range,
-            metric=self.metric,
-            base=self.base,
-            backend=self.backend,
-            n_jobs=self.n_jobs,
-            random_state=seeds[0],
-            progress=self.progress,
-            **(self.generate_options or {}),
+            **{
+                "metric": self.metric,
+                "base": self.base,
+                "backend": self.backend,
+                "n_jobs": self.n_jobs,
+                "random_state": seeds[0],
+                "progress": self.progress,
+            }
+            | (self.generate_options or {}),
         )
         self.consensus_ = consensus(
             self.ensemble_,
@@ -143,7 +145,8 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """Say that sparse input is welcome."""
+        """Say that sparse input is welcome, and that cuML repeats itself loosely."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.non_deterministic = self.backend == "cupy"
         return tags

@@ -61,7 +61,7 @@ def count_distinct_rows(X: Any, at_most: int) -> int:
     """
     seen: set[bytes] = set()
     for begin in range(0, X.shape[0], 1024):
-        seen.update(_row_bytes(X[begin : begin + 1024]))
+        seen.update(_row_bytes(to_host(X[begin : begin + 1024])))
         if len(seen) >= at_most:
             return at_most
     return len(seen)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.arrays import to_host
+from gpu_consensus.backends import NAMES as BACKENDS
 from gpu_consensus.checks import (
     check_choice,
     check_int,
@@ -22,7 +24,7 @@ from gpu_consensus.checks import (
 from gpu_consensus.encoding import encode
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.features import check_features
-from gpu_consensus.generation import bases, views
+from gpu_consensus.generation import bases, device, views
 from gpu_consensus.generation.store import PartitionStore, digest
 from gpu_consensus.kmeans import METRICS, centroids_of, nearest
 from gpu_consensus.progress import progress_bar
@@ -101,8 +103,11 @@ def generate_partitions(
         Two readings of [3]_. "drawn" (default): integers 1..100 with probability in
         proportion to i^-alpha, divided by the largest. "ranked": 1 / rank^alpha under
         a random ranking of the features.
-    backend : {"auto", "numba", "numpy"}, default "auto"
-        All run on the CPU; "cupy" is not available for generation yet.
+    backend : {"auto", "cupy", "numba", "numpy"}, default "auto"
+        "cupy" keeps ``X`` and the partitions on the CUDA device and needs cuML, whose
+        labels differ a little from run to run even with the same seed (store the
+        partitions to have them again); "cosine" is then k-means on rows of unit
+        length. "auto" does so for CuPy arrays; the others run on the CPU.
     n_jobs : int, optional
         Partitions made at the same time, -1 for one per core; the result does not
         depend on it. By default what ``joblib.parallel_config`` says, else one per
@@ -143,10 +148,11 @@ def generate_partitions(
     >>> generate_partitions(X, 20, "rows", n_clusters=2, random_state=0)
     Ensemble(20 partitions of 60 objects, 2 labels each, 50.0% missing, uint8, 1.2 kB)
     """
-    _check_backend(backend)
-    X = check_features(X)
+    check_choice("backend", backend, BACKENDS)
+    on_gpu = device.wants_device(backend, X, base)
     n_partitions = check_int("n_partitions", n_partitions, 1)
     metric = check_choice("metric", metric, METRICS)
+    X = device.load_features(X, metric) if on_gpu else check_features(X)
     n_workers = _n_workers(n_jobs)
     recipe = views.make_recipe(
         X.shape,
@@ -160,15 +166,20 @@ def generate_partitions(
         zipf_alpha=zipf_alpha,
         zipf_weights=zipf_weights,
     )
-    scale = views.column_scale(X, recipe.strategy)
-    maker = _Maker(X, recipe, metric, base, bool(complete), scale)
+    maker: _Maker | device.DeviceMaker
+    if on_gpu:
+        scale = device.column_scale(X, recipe.strategy)
+        maker = device.DeviceMaker(X, recipe, metric, bool(complete), scale)
+    else:
+        scale = views.column_scale(X, recipe.strategy)
+        maker = _Maker(X, recipe, metric, base, bool(complete), scale)
     if checkpoint is None:
         seed, store = seed_sequence(random_state), None
     else:
         given = None if random_state is None else seed_sequence(random_state)
         store = PartitionStore(checkpoint, maker.describe(), given)
         seed = store.seed
-    table = _CodeTable(n_partitions, X.shape[0])
+    table = _CodeTable(maker, n_partitions)
     todo = []
     with progress_bar(progress, "partitions", n_partitions) as advance:
         for i in range(n_partitions):
@@ -183,7 +194,7 @@ def generate_partitions(
         with closing(_run(maker, tasks, n_workers)) as made:
             for i, codes, n_labels in made:
                 if store is not None:
-                    store.write(i, codes, n_labels)
+                    store.write(i, to_host(codes), n_labels)
                 table.put(i, codes, n_labels)
                 advance()
     ensemble = Ensemble.from_codes(table.codes, table.n_labels)
@@ -266,6 +277,7 @@ class _Maker:
     base: Any
     complete: bool
     scale: npt.NDArray[np.float64] | None
+    lift = staticmethod(np.asarray)
 
     def describe(self) -> dict[str, Any]:
         """Say what the call is, for a checkpoint."""
@@ -307,21 +319,29 @@ class _Maker:
 class _CodeTable:
     """The (n_partitions, n_samples) codes while they are being filled."""
 
-    def __init__(self, n_partitions: int, n_samples: int) -> None:
-        self.codes: Codes = np.empty((n_partitions, n_samples), dtype=np.uint8)
+    def __init__(self, maker: _Maker | device.DeviceMaker, n_partitions: int) -> None:
+        shape = (n_partitions, maker.X.shape[0])
+        self.lift = maker.lift
+        self.codes: Codes = self.lift(np.empty(shape, dtype=np.uint8))
         self.n_labels = np.zeros(n_partitions, dtype=np.int64)
 
     def put(self, i: int, codes: Codes, n_labels: int) -> None:
         if codes.dtype.itemsize > self.codes.dtype.itemsize:
             self.codes = self.codes.astype(codes.dtype)
-        self.codes[i] = codes
+        self.codes[i] = self.lift(codes)
         self.n_labels[i] = n_labels
 
 
 def _run(
-    maker: _Maker, tasks: list[tuple[int, np.random.SeedSequence]], n_workers: int
+    maker: _Maker | device.DeviceMaker,
+    tasks: list[tuple[int, np.random.SeedSequence]],
+    n_workers: int,
 ) -> Generator[tuple[int, Codes, int], None, None]:
     """Make partitions and yield them as they are done."""
+    if isinstance(maker, device.DeviceMaker):
+        for task in tasks:  # one at a time: each fills the device
+            yield maker.make(*task)
+        return
     from joblib import Parallel, delayed
 
     workers = Parallel(n_workers, prefer="threads", return_as="generator_unordered")
@@ -344,21 +364,12 @@ def _n_workers(n_jobs: int | None) -> int:
     return 1 if active.nesting_level else -1
 
 
-def _check_backend(backend: str) -> None:
-    check_choice("backend", backend, ["auto", "cupy", "numba", "numpy"])
-    if backend == "cupy":
-        raise ValueError(
-            "backend='cupy' cannot generate partitions in this version; use 'auto', "
-            "and ensemble.to('cupy') for the consensus."
-        )
-
-
 def _warn_unlabelled(ensemble: Ensemble, *, sampled: bool) -> None:
     if not ensemble.n_missing.all():
         return
     bare = np.ones(ensemble.n_samples, dtype=bool)
     for codes, k_i in zip(ensemble.codes, ensemble.n_labels, strict=True):
-        bare &= codes == k_i
+        bare &= to_host(codes) == k_i
     if bare.any():
         cure = (
             "make more partitions, raise sample_share, or set complete=True"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Assignment, Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
@@ -151,7 +152,7 @@ class KccRule:
     """
 
     monotone = True
-    row_weight = None
+    row_weight: npt.NDArray[np.float32] | None = None
     recipe: TableRecipe | None = None
     """How a device makes the table; None where only the host can."""
 

@@ -432,7 +432,11 @@ def test_bad_features(X, message):
         ),
         ({"metric": "l1"}, ValueError, "metric='l1' is unknown"),
         ({"backend": "gpu"}, ValueError, "backend='gpu' is unknown"),
-        ({"backend": "cupy"}, ValueError, "backend='cupy' cannot generate partitions"),
+        (
+            {"backend": "cupy"},
+            RuntimeError,
+            "backend='cupy' cannot generate partitions",
+        ),
         ({"n_jobs": 0}, ValueError, "n_jobs=0 should be an integer >= 1, or -1"),
         ({"n_jobs": 1.5}, ValueError, "n_jobs=1.5 should be an integer"),
         ({"n_features": 2}, ValueError, "n_features=2 is only for strategy='rfs'"),

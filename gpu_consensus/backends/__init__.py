@@ -18,6 +18,10 @@ from gpu_consensus.checks import check_choice
 NAMES = ("auto", "cupy", "numba", "numpy")
 
 
+class BackendError(RuntimeError):
+    """A backend that was asked for by name cannot run here."""
+
+
 def choose_backend(backend: str, codes: Any, n_jobs: int | None = None) -> Backend:
     """Return the backend that a method's ``backend`` argument means.
 
@@ -32,7 +36,7 @@ def choose_backend(backend: str, codes: Any, n_jobs: int | None = None) -> Backe
         backend = "cupy" if usable else "numpy"
     reason = why_unavailable(backend)
     if reason:
-        raise RuntimeError(f"backend={backend!r} cannot run: {reason}")
+        raise BackendError(f"backend={backend!r} cannot run: {reason}")
     if backend == "cupy":
         from gpu_consensus.backends.cupy_backend import CupyBackend
 
@@ -80,7 +84,7 @@ def require_device() -> Any:
     """Return the cupy module, or raise and say what is missing."""
     reason = why_no_device()
     if reason:
-        raise RuntimeError(f"backend='cupy' cannot run: {reason}")
+        raise BackendError(f"backend='cupy' cannot run: {reason}")
     import cupy
 
     return cupy

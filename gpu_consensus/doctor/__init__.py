@@ -11,6 +11,7 @@ from typing import Any
 
 from gpu_consensus.backends import NAMES, choose_backend, why_no_device, why_unavailable
 from gpu_consensus.backends.numpy_backend import n_threads
+from gpu_consensus.doctor.self_test import self_test
 
 _PACKAGES = (
     "gpu-consensus",
@@ -38,20 +39,26 @@ class Diagnosis:
         Threads that CPU backends use by default.
     packages : dict
         Version of every package that matters, None where it is absent.
+    cuda : dict
+        Versions of driver, runtime and NVRTC as CuPy sees them; empty without a device.
     devices : list of dict
         CUDA devices.
     backends : dict
         For each backend an empty string, or why it cannot run and what to do.
+    self_test : dict
+        For each backend that can run an empty string, or how it differs from numpy.
     auto : str
-        What ``backend="auto"`` chooses for arrays on the host.
+        What ``backend="auto"`` chooses for arrays on the host, and why.
     """
 
     python: str
     machine: str
     n_threads: int
     packages: dict[str, str | None]
+    cuda: dict[str, str]
     devices: list[dict[str, Any]]
     backends: dict[str, str]
+    self_test: dict[str, str]
     auto: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -64,7 +71,9 @@ class Diagnosis:
             f"auto      {self.auto}",
         ]
         for name, reason in self.backends.items():
-            lines.append(f"{name:<9} {reason or 'works'}")
+            lines.append(f"{name:<9} {reason or self._tested(name)}")
+        for part, number in self.cuda.items():
+            lines.append(f"cuda      {part} {number}")
         for device in self.devices:
             lines.append(
                 f"device    {device['name']}, compute {device['compute_capability']}, "
@@ -74,9 +83,21 @@ class Diagnosis:
             lines.append(f"package   {name} {version or 'not installed'}")
         return "\n".join(lines)
 
+    @property
+    def healthy(self) -> bool:
+        """Whether every backend that can run gives the reference's results."""
+        return not any(self.self_test.values())
+
+    def _tested(self, name: str) -> str:
+        wrong = self.self_test.get(name, "")
+        return f"WRONG RESULTS, do not use it: {wrong}" if wrong else "works"
+
 
 def doctor() -> Diagnosis:
-    """Look at this machine: backends, devices, versions.
+    """Look at this machine: backends, devices, versions, and a test of each backend.
+
+    On a machine with a GPU this is the first thing to run: it compares every primitive
+    of every backend with the reference and finds a wrong kernel.
 
     Examples
     --------
@@ -84,15 +105,48 @@ def doctor() -> Diagnosis:
     >>> gpc.doctor().backends["numpy"]
     ''
     """
+    reasons = {name: why_unavailable(name) for name in NAMES if name != "auto"}
+    tested = {
+        name: self_test(choose_backend(name, None))
+        for name, reason in reasons.items()
+        if not reason
+    }
     return Diagnosis(
         python=sys.version.split()[0],
         machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         n_threads=n_threads(None),
         packages={name: _version(name) for name in _PACKAGES},
+        cuda=_cuda(),
         devices=_devices(),
-        backends={name: why_unavailable(name) for name in NAMES if name != "auto"},
-        auto=choose_backend("auto", None).name,
+        backends=reasons,
+        self_test=tested,
+        auto=_auto(),
     )
+
+
+def _auto() -> str:
+    wish = os.environ.get("GPU_CONSENSUS_BACKEND")
+    name = choose_backend("auto", None).name
+    if wish and wish != "auto":
+        return f"{name}, because GPU_CONSENSUS_BACKEND says so"
+    if name == "cupy":
+        return "cupy, because a CUDA device is usable"
+    return f"{name}, because no CUDA device is usable"
+
+
+def _cuda() -> dict[str, str]:
+    if why_no_device():
+        return {}
+    import cupy
+
+    def text(version: int) -> str:
+        return f"{version // 1000}.{version % 1000 // 10}"
+
+    return {
+        "driver": text(cupy.cuda.runtime.driverGetVersion()),
+        "runtime": text(cupy.cuda.runtime.runtimeGetVersion()),
+        "nvrtc": ".".join(str(part) for part in cupy.cuda.nvrtc.getVersion()),
+    }
 
 
 def _version(package: str) -> str | None:

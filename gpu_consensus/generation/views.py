@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,21 +176,25 @@ def draw_view(
     recipe: Recipe,
     scale: npt.NDArray[np.float64] | None,
     rng: np.random.Generator,
+    lift: Callable[[Any], Any] = np.asarray,
 ) -> Any:
-    """Return the features that one partition sees, of all rows."""
+    """Return the features that one partition sees, of all rows.
+
+    ``lift`` brings what was drawn to where ``X`` is.
+    """
     if recipe.n_features is not None:
         columns = rng.choice(
             X.shape[1], recipe.n_features, replace=False, shuffle=False
         )
-        return X[:, np.sort(columns)]
+        return X[:, lift(np.sort(columns))]
     if recipe.n_components is not None:
-        return _project(X, recipe.n_components, rng)
+        return _project(X, recipe.n_components, rng, lift)
     if recipe.zipf_weights is not None and scale is not None:
         alpha = recipe.zipf_alpha
         if alpha is None:
             alpha = ZIPF_ALPHAS[rng.integers(len(ZIPF_ALPHAS))]
         weights = draw_zipf_weights(X.shape[1], alpha, recipe.zipf_weights, rng)
-        return _scale_columns(X, (weights * scale).astype(X.dtype))
+        return _scale_columns(X, lift((weights * scale).astype(X.dtype)))
     return X
 
 
@@ -246,9 +251,11 @@ def draw_zipf_weights(
     return np.asarray(weights / weights.max(), dtype=np.float64)
 
 
-def _project(X: Any, n_components: int, rng: np.random.Generator) -> npt.NDArray[Any]:
+def _project(
+    X: Any, n_components: int, rng: np.random.Generator, lift: Callable[[Any], Any]
+) -> Any:
     axes = rng.standard_normal((X.shape[1], n_components)) / math.sqrt(n_components)
-    return np.asarray(X @ axes.astype(X.dtype))
+    return X @ lift(axes.astype(X.dtype))
 
 
 def _scale_columns(X: Any, weights: npt.NDArray[Any]) -> Any:

@@ -1,0 +1,146 @@
+"""Basic partitions made on a CUDA device by cuML's k-means; X never leaves it."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.arrays import on_device, to_host
+from gpu_consensus.backends import require_device, why_no_device
+from gpu_consensus.features import check_features
+from gpu_consensus.generation import bases, views
+from gpu_consensus.generation.store import digest
+from gpu_consensus.kmeans import is_sparse
+
+
+def why_not_on_device(X: Any, base: Any) -> str:
+    """Return why partitions of ``X`` cannot be made on a device, or an empty string."""
+    reason = why_no_device()
+    if reason:
+        return reason
+    if importlib.util.find_spec("cuml") is None:
+        return (
+            "cuML is not installed; run pip install 'gpu-consensus[cuml12]' (or "
+            "cuml13), or generate with backend='numpy'."
+        )
+    if is_sparse(X):
+        return "cuML clusters dense features only; generate with backend='numpy'."
+    if not isinstance(base, str):
+        return (
+            "only base='kmeans' is made on the device; generate with backend='numpy'."
+        )
+    return ""
+
+
+def load_features(X: Any, metric: str) -> Any:
+    """Bring checked features to the device once, rows at unit length for "cosine"."""
+    xp = require_device()
+    if not on_device(X):
+        X = xp.asarray(check_features(X))
+    elif X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
+        raise ValueError(
+            f"X has shape {X.shape} and type {X.dtype}; it should be a table of "
+            "numbers, (n_samples, n_features)."
+        )
+    elif X.dtype.kind != "f" or X.dtype.itemsize < 4:
+        X = X.astype(np.float32)
+    bad = ~xp.isfinite(X).all(axis=1)
+    if bool(bad.any()):
+        raise ValueError(
+            f"X has NaN or infinity in row {int(bad.argmax())}; fill the gaps or drop "
+            "the rows."
+        )
+    if metric == "cosine":
+        length = xp.sqrt((X * X).sum(axis=1, keepdims=True))
+        X = X / xp.where(length == 0, 1, length).astype(X.dtype)
+    return X
+
+
+def column_scale(X: Any, strategy: str) -> npt.NDArray[np.float64] | None:
+    """As :func:`views.column_scale`, for features on the device."""
+    if strategy != "zipf":
+        return None
+    spread: npt.NDArray[np.float64] = to_host(X.std(axis=0)).astype(np.float64)
+    return 1 / np.where(spread == 0, 1, spread)
+
+
+@dataclass(frozen=True)
+class DeviceMaker:
+    """Everything a partition needs but its seed, with ``X`` on the device.
+
+    Labels come from cuML, whose float atomics make them differ from run to run even
+    with the same seed; store the partitions to have them again.
+    """
+
+    X: Any
+    recipe: views.Recipe
+    metric: str
+    complete: bool
+    scale: npt.NDArray[np.float64] | None
+
+    def lift(self, array: Any) -> Any:
+        """Bring an array to the device."""
+        return require_device().asarray(array)
+
+    def describe(self) -> dict[str, Any]:
+        """Say what the call is, for a checkpoint."""
+        return {
+            "shape of X": list(self.X.shape),
+            "type of X": str(self.X.dtype),
+            "hash of X": digest(to_host(self.X)),
+            "base": f"{bases.describe('kmeans')} of cuML",
+            "metric": self.metric,
+            "complete": self.complete,
+            **asdict(self.recipe),
+        }
+
+    def make(self, i: int, seed: np.random.SeedSequence) -> tuple[int, Any, int]:
+        """Make partition ``i``: its number, its codes on the device and K_i."""
+        from cuml.cluster import KMeans
+
+        xp = require_device()
+        rng = np.random.default_rng(seed)
+        n = self.X.shape[0]
+        view = views.draw_view(self.X, self.recipe, self.scale, rng, lift=xp.asarray)
+        rows = views.draw_rows(n, self.recipe, rng)
+        sample = view if rows is None else view[xp.asarray(rows)]
+        assert self.recipe.k_range is not None
+        k = views.draw_k(sample, self.recipe.k_range, rng)
+        # n_init: "auto" would mean ten; tol: 0 is refused; seed: cuML takes 31 bits
+        model = KMeans(
+            n_clusters=k,
+            n_init=1,
+            max_iter=100,
+            tol=1e-4,
+            random_state=int(rng.integers(2**31)),
+            output_type="cupy",
+        ).fit(sample)
+        # empty clusters keep their centroid in cuML, so labels may skip values
+        used, found = xp.unique(model.labels_, return_inverse=True)
+        n_labels = len(used)
+        codes = xp.full(n, n_labels, np.uint8 if n_labels <= 255 else np.uint16)
+        if rows is None:
+            codes[:] = found
+            return i, codes, n_labels
+        codes[xp.asarray(rows)] = found
+        if self.complete:
+            others = np.setdiff1d(np.arange(n), rows, assume_unique=True)
+            place = xp.asarray(others)
+            near = xp.searchsorted(used, model.predict(view[place]))
+            # a centroid without rows of its own may still be the nearest
+            codes[place] = xp.minimum(near, n_labels - 1)
+        return i, codes, n_labels
+
+
+def wants_device(backend: str, X: Any, base: Any) -> bool:
+    """Whether to generate on the device; an explicit "cupy" runs or raises."""
+    if backend == "cupy":
+        reason = why_not_on_device(X, base)
+        if reason:
+            raise RuntimeError(f"backend='cupy' cannot generate partitions: {reason}")
+        return True
+    return backend == "auto" and on_device(X) and not why_not_on_device(X, base)
