@@ -16,12 +16,19 @@
 // is that of the host. Ties go to the lowest cluster.
 //
 // Compiled for CODE (u8, u16), CHUNKS (4, 8), ROWS (1, 2), ROW_TABLE (0 none, 1 one sum
-// for all rows, 2 a table of its own), THREADS (the most that a block has) and MIN_BLOCKS
-// (how many of them a multiprocessor should hold).
+// for all rows, 2 a table of its own), THREADS (the most that a block has) and
+// MIN_BLOCKS (how many of them a multiprocessor should hold).
 
 #define WIDTH (4 * CHUNKS)
 #define COPIES (8 / CHUNKS)
 #define LINE 128
+
+// Two blocks have 64 registers for a thread: too few at 32 columns on sm_120, where the
+// compiler would spill. Its shared memory seldom has room for two anyway.
+#if CHUNKS == 8 && __CUDA_ARCH__ >= 1200
+#undef MIN_BLOCKS
+#define MIN_BLOCKS 1
+#endif
 
 // What is staged at once: some partitions, or some labels of one that is too large.
 struct Piece {

@@ -74,6 +74,11 @@ extern "C" __global__ void __launch_bounds__(256, 4)
         if (row != first_row[i + 1] - 1) {
             const i64 at = (i64)i * n_columns + column;
             const i64 found = empty[at] ? marginals[row] : counts[t];
+            // a partition in which nothing is present says nothing
+            if (size[at] == 0) {
+                out[t] = 0.0f;
+                continue;
+            }
             const double value =
                 weight[i] * divergence((double)found, (double)size[at],
                                        (double)square[at], norm ? norm[at] : 0.0, p);

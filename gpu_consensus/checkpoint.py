@@ -15,7 +15,9 @@ import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
 from gpu_consensus.checks import FloatArray, seed_sequence
+from gpu_consensus.encoding import encode
 from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.generation.store import plain_seed, seed_from_plain
 from gpu_consensus.lloyd import Starts
 from gpu_consensus.storage import write_atomic
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_SAVES = 10.0
 FORMAT = "gpu_consensus.Checkpoint"
+VERSION = 1
 
 State = tuple[
     npt.NDArray[Any],
@@ -73,7 +76,7 @@ class Checkpoint:
                     meta["history"],
                     [set(hashes) for hashes in meta["seen"]],
                 )
-                refined, entropy = meta["refined"], meta["entropy"]
+                refined, seed = meta["refined"], seed_from_plain(meta["seed"])
         except (
             ValueError,
             KeyError,
@@ -93,7 +96,7 @@ class Checkpoint:
                 f"{differing[0]} differs); use another path, or delete it."
             )
         self.state, self.refined = state, refined
-        self.random_state = np.random.SeedSequence(entropy)
+        self.random_state = seed
 
     def save(self, starts: Starts, *, force: bool = False) -> None:
         """Write the state, at most every few seconds unless forced."""
@@ -107,7 +110,7 @@ class Checkpoint:
             "history": starts.history,
             "seen": [sorted(hashes) for hashes in starts.seen],
             "refined": self.refined,
-            "entropy": self.random_state.entropy,
+            "seed": plain_seed(self.random_state),
         }
         write_atomic(
             self.path,
@@ -129,6 +132,7 @@ def open_checkpoint(
     method: str,
     n_clusters: int,
     options: Options,
+    rule: Any,
 ) -> Checkpoint:
     """Return the checkpoint of a call, with what an earlier run of it has saved."""
     if path is None:
@@ -138,16 +142,21 @@ def open_checkpoint(
         digest.update(np.ascontiguousarray(to_host(codes)).tobytes())
     seeds = seed_sequence(options.random_state)
     init = options.init
+    if not isinstance(init, str):
+        first, _ = encode(to_host(init), "init")
+        init = hashlib.blake2b(first.tobytes(), digest_size=16).hexdigest()
     key = {
+        "version": VERSION,
         "ensemble": digest.hexdigest(),
         "n_labels": ensemble.n_labels.tolist(),
         "weights": weights.tolist(),
         "method": method,
         "n_clusters": int(n_clusters),
-        "init": init if isinstance(init, str) else np.asarray(init).tolist(),
+        "init": init,
+        "utility": getattr(rule, "fingerprint", None),
         "n_init": int(options.n_init),
         "max_iter": int(options.max_iter),
         "refine": str(options.refine),
-        "random_state": None if options.random_state is None else seeds.entropy,
+        "random_state": None if options.random_state is None else plain_seed(seeds),
     }
     return Checkpoint(Path(path), key, seeds)

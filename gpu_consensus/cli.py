@@ -2,24 +2,35 @@
 
 Exit codes: 0 done; 1 the run failed; 2 the call or the input is wrong. An error is one
 line on standard error that says what is wrong and how to mend it.
+
+Results are printed when all work is done and ``--output`` is written. A reader that
+goes away before the end, as ``head`` does, loses nothing but text: the code is 0.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import inspect
+import io
 import json
+import os
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import gpu_consensus as gpc
-from gpu_consensus import backends, examples, tables
+from gpu_consensus import backends, cli_options, examples, tables
+from gpu_consensus.checks import check_choice, check_int, check_n_clusters
+from gpu_consensus.encoding import encode
+from gpu_consensus.utilities import parse_utility
 
 _MEASURES = (
     "adjusted_rand",
@@ -32,44 +43,72 @@ _MEASURES = (
 )
 
 
+class _RunError(RuntimeError):
+    """The run failed, for a reason that a person can read."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    parser = _parser()
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    shown = io.StringIO()  # help, or the version
+    show_traceback = False
     try:
-        arguments = parser.parse_args(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    try:
+        try:
+            with contextlib.redirect_stdout(shown):
+                arguments = _parser().parse_args(argv)
+        except SystemExit as stop:
+            _print(shown.getvalue().rstrip("\n"))
+            return int(stop.code or 0)
+        show_traceback = arguments.traceback
         arguments.run(arguments)
     except KeyboardInterrupt:
-        return _fail(arguments, "interrupted", 1)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader went away: nothing to say, and no one to hear
-        return 1
+        return _fail("interrupted", 1, show_traceback)
+    except _RunError as error:
+        return _fail(str(error), 1, show_traceback)
     except (ValueError, TypeError, OSError, backends.BackendError) as error:
-        return _fail(arguments, str(error), 2)
+        return _fail(str(error), 2, show_traceback)
     except Exception as error:
-        return _fail(arguments, f"{type(error).__name__}: {error}", 1)
+        return _fail(f"{type(error).__name__}: {error}", 1, show_traceback)
     return 0
 
 
-def _fail(arguments: argparse.Namespace, message: str, code: int) -> int:
-    if arguments.traceback:
-        traceback.print_exc()
-    print(f"gpu-consensus: {' '.join(message.split())}", file=sys.stderr)
+def _print(text: str) -> None:
+    """Print to standard output now: at exit it would be too late to say what failed."""
+    if not text:
+        return
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        # what is left in the buffer must go somewhere, or Python complains at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise _RunError(
+                f"standard output cannot be written: {error.strerror or error}."
+            ) from error
+
+
+def _fail(message: str, code: int, show_traceback: bool) -> int:
+    with contextlib.suppress(OSError):
+        if show_traceback:
+            traceback.print_exc()
+        print(f"gpu-consensus: {' '.join(message.split())}", file=sys.stderr)
     return code
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one line."""
-        hint = f"see {self.prog} --help"
-        print(f"gpu-consensus: {message}; {hint}.", file=sys.stderr)
-        raise SystemExit(2)
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Show a warning in one line, without the file and line that it came from."""
+    with contextlib.suppress(OSError):
+        text = " ".join(str(message).split())
+        print(f"gpu-consensus: warning: {text}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="gpu-consensus", description=gpc.__doc__)
+    parser = cli_options.Parser(prog="gpu-consensus", description=gpc.__doc__)
     parser.add_argument("--version", action="version", version=gpc.__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -82,30 +121,33 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     cluster = command("cluster", _cluster, "Features to consensus labels.")
-    _add_features(cluster)
-    _add_generation(cluster)
-    _add_consensus(cluster, required=False)
+    cli_options.add_features(cluster)
+    cli_options.add_generation(cluster)
+    cli_options.add_consensus(cluster, required=False)
 
     generate = command("generate", _generate, "Features to an ensemble of partitions.")
-    _add_features(generate)
-    _add_generation(generate)
+    cli_options.add_features(generate)
+    cli_options.add_generation(generate)
     generate.add_argument("--n-clusters", type=int, help="clusters in mind")
     generate.add_argument(
         "--output", type=Path, required=True, help="folder, or file ending in .npz"
     )
-    _add_common(generate)
+    cli_options.add_common(generate)
 
     consensus = command("consensus", _consensus, "An ensemble to consensus labels.")
     consensus.add_argument(
         "ensemble", type=Path, help="saved ensemble, or table of labels (.csv, .npy)"
     )
-    _add_consensus(consensus, required=True)
+    cli_options.add_header(consensus)
+    cli_options.add_consensus(consensus, required=True)
 
     evaluate = command("evaluate", _evaluate, "Compare labels with known classes.")
     evaluate.add_argument("labels", type=Path, help="labels (.csv, .npy)")
     evaluate.add_argument("--truth", type=Path, required=True, help="known classes")
     evaluate.add_argument("--column", help="column of the labels")
     evaluate.add_argument("--truth-column", help="column of the classes")
+    cli_options.add_header(evaluate)
+    cli_options.add_header(evaluate, "--truth-header", "the same for --truth alone")
     evaluate.add_argument("--json", action="store_true", help="print JSON")
 
     doctor = command("doctor", _doctor, "Tell what runs on this machine.")
@@ -113,128 +155,93 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_features(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "data", type=Path, nargs="?", help="features (.csv, .tsv, .npy, sparse .npz)"
-    )
-    parser.add_argument(
-        "--example", metavar="NAME", help=f"a built-in set: {', '.join(examples.NAMES)}"
-    )
-    parser.add_argument(
-        "--drop", action="append", default=[], metavar="COLUMN", help="leave out"
-    )
-
-
-def _add_generation(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--n-partitions", type=int, default=100, help="default 100")
-    parser.add_argument("--strategy", default="rps", help="default rps")
-    parser.add_argument(
-        "--k-range", type=_pair, metavar="LOW:HIGH", help="clusters of the partitions"
-    )
-    parser.add_argument("--metric", default="euclidean", help="or cosine, for text")
-
-
-def _add_consensus(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    parser.add_argument(
-        "--n-clusters", type=int, required=required, help="clusters of the consensus"
-    )
-    parser.add_argument(
-        "--method", default="kcc", help=f"one of {', '.join(gpc.METHODS)}"
-    )
-    parser.add_argument("--utility", help="utility of kcc, default h")
-    parser.add_argument("--n-init", type=int, help="starts, default 10")
-    parser.add_argument("--output", type=Path, help="labels, .csv or .npy")
-    _add_common(parser)
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, help="same seed, same labels")
-    parser.add_argument(
-        "--backend", default="auto", help=f"one of {', '.join(backends.NAMES)}"
-    )
-    parser.add_argument("--n-jobs", type=int, help="threads, default all cores")
-    parser.add_argument(
-        "--checkpoint", type=Path, help="go on from here if interrupted"
-    )
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
-
-
-def _pair(text: str) -> tuple[int, int]:
-    low, _, high = text.partition(":")
-    if not (low.isdecimal() and high.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} should be two numbers like 2:10")
-    return int(low), int(high)
-
-
 def _cluster(arguments: argparse.Namespace) -> None:
+    options = _check_consensus(arguments)
     X, example = _features(arguments)
     n_clusters = arguments.n_clusters
     if n_clusters is None:
         if example is None:
             raise ValueError("--n-clusters is missing; say how many clusters you want.")
         n_clusters = len(example.classes)
-    _check_output(arguments.output)
-    seeds = np.random.SeedSequence(arguments.seed).spawn(2)
+    check_n_clusters(n_clusters, X.shape[0])
+    seeds: Sequence[np.random.SeedSequence | None] = (None, None)
+    if arguments.seed is not None:
+        seeds = np.random.SeedSequence(arguments.seed).spawn(2)
     began = time.perf_counter()
-    ens = _make_partitions(arguments, X, n_clusters, seeds[0], arguments.checkpoint)
-    print(f"{ens}\n  made in {time.perf_counter() - began:.2f} s")
+    ens = _make_partitions(arguments, X, n_clusters, seeds[0])
+    made = f"{ens}\n  made in {time.perf_counter() - began:.2f} s"
     saved = arguments.checkpoint and arguments.checkpoint / "consensus.npz"
-    result = _find(arguments, ens, n_clusters, seeds[1], saved)
-    _show(result, example)
-    _write(arguments.output, result)
+    found = _find(arguments, ens, n_clusters, seeds[1], saved, options, example)
+    _print(f"{made}\n{found}")
 
 
 def _generate(arguments: argparse.Namespace) -> None:
+    check_choice("--backend", arguments.backend, backends.NAMES)
+    _check_ensemble_output(arguments.output)
     X, _ = _features(arguments)
-    seed = np.random.SeedSequence(arguments.seed)
-    ens = _make_partitions(
-        arguments, X, arguments.n_clusters, seed, arguments.checkpoint
-    )
+    ens = _make_partitions(arguments, X, arguments.n_clusters, arguments.seed)
     ens.save(arguments.output)
-    print(f"{ens}\n  written to {arguments.output}")
+    _print(f"{ens}\n  written to {arguments.output}")
 
 
 def _consensus(arguments: argparse.Namespace) -> None:
-    path = arguments.ensemble
-    if path.is_dir() or path.suffix == ".npz":
+    options = _check_consensus(arguments)
+    path, checkpoint = arguments.ensemble, arguments.checkpoint
+    if checkpoint is not None:
+        tables.check_writable("--checkpoint", checkpoint)
+    if path.is_dir() or path.suffix.lower() == ".npz":
         ens = gpc.Ensemble.load(path)
     else:
-        labels = tables.read_labels(path)
-        ens = gpc.Ensemble(labels if labels.ndim == 2 else labels[:, None])
-    _check_output(arguments.output)
-    print(ens)
-    seed = np.random.SeedSequence(arguments.seed)
-    result = _find(arguments, ens, arguments.n_clusters, seed, arguments.checkpoint)
-    _show(result, None)
-    _write(arguments.output, result)
+        ens = gpc.Ensemble(tables.read_partitions(path, arguments.header))
+    n_clusters, seed = arguments.n_clusters, arguments.seed
+    found = _find(arguments, ens, n_clusters, seed, checkpoint, options, None)
+    _print(f"{ens}\n{found}")
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    labels = tables.read_labels(arguments.labels, arguments.column)
-    truth = tables.read_labels(arguments.truth, arguments.truth_column)
-    for name, found, option in (
-        ("labels", labels, "--column"),
-        ("truth", truth, "--truth-column"),
-    ):
-        if found.ndim != 1:
-            raise ValueError(
-                f"{name} has {found.shape[1]} columns; name one with {option}."
-            )
+    header, truth_header = arguments.header, arguments.truth_header
+    labels = _codes(
+        "labels",
+        tables.read_labels(arguments.labels, arguments.column, header),
+    )
+    truth = _codes(
+        "truth",
+        tables.read_labels(
+            arguments.truth,
+            arguments.truth_column,
+            header if truth_header is None else truth_header,
+            role="truth",
+            option="--truth-column",
+        ),
+    )
+    if len(labels) != len(truth):
+        raise ValueError(
+            f"labels has {len(labels)} objects but truth has {len(truth)}; give both "
+            "one line per object, and --header or --no-header if the first line was "
+            "taken for what it is not."
+        )
+    if not ((labels >= 0) & (truth >= 0)).any():
+        raise ValueError("no object has a label in both labels and truth.")
     scores = {
         name: float(getattr(gpc.metrics, name)(truth, labels)) for name in _MEASURES
     }
     if arguments.json:
-        print(json.dumps(scores, indent=2))
+        _print(json.dumps(scores, indent=2))
     else:
-        for name, score in scores.items():
-            print(f"{name:<26} {score:.6f}")
+        _print("\n".join(f"{name:<26} {score:.6f}" for name, score in scores.items()))
+
+
+def _codes(name: str, labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return labels as numbers from 0, -1 where they are missing."""
+    codes, categories = encode(labels, name)
+    return np.where(codes == len(categories), -1, codes)
 
 
 def _doctor(arguments: argparse.Namespace) -> None:
     found = gpc.doctor()
-    print(json.dumps(found.as_dict(), indent=2) if arguments.json else found)
+    _print(json.dumps(found.as_dict(), indent=2) if arguments.json else str(found))
     if not found.healthy:
-        raise RuntimeError("a backend gives wrong results; see above, and report it.")
+        raise _RunError("a backend gives wrong results; see above, and report it.")
 
 
 def _features(arguments: argparse.Namespace) -> tuple[Any, examples.Example | None]:
@@ -242,16 +249,16 @@ def _features(arguments: argparse.Namespace) -> tuple[Any, examples.Example | No
         raise ValueError("give either a file of features or --example NAME.")
     if arguments.example is not None:
         example = examples.load_example(arguments.example)
-        return example.X, example
-    return tables.read_features(arguments.data, arguments.drop), None
+        where = f"--example {arguments.example}"
+        return tables.drop_columns(example.X, arguments.drop, where), example
+    return tables.read_features(arguments.data, arguments.drop, arguments.header), None
 
 
 def _make_partitions(
     arguments: argparse.Namespace,
     X: Any,
     n_clusters: int | None,
-    seed: np.random.SeedSequence,
-    checkpoint: Path | None,
+    seed: int | np.random.SeedSequence | None,
 ) -> gpc.Ensemble:
     return gpc.generate_partitions(
         X,
@@ -263,7 +270,7 @@ def _make_partitions(
         backend=arguments.backend,
         n_jobs=arguments.n_jobs,
         random_state=seed,
-        checkpoint=checkpoint,
+        checkpoint=arguments.checkpoint,
         progress=_bar(arguments),
     )
 
@@ -272,10 +279,12 @@ def _find(
     arguments: argparse.Namespace,
     ens: gpc.Ensemble,
     n_clusters: int,
-    seed: np.random.SeedSequence,
+    seed: int | np.random.SeedSequence | None,
     checkpoint: Path | None,
-) -> gpc.Consensus:
-    chosen = {"utility": arguments.utility, "n_init": arguments.n_init}
+    options: dict[str, Any],
+    example: examples.Example | None,
+) -> str:
+    """Find the consensus, write it, and return what there is to say about it."""
     began = time.perf_counter()
     result = gpc.consensus(
         ens,
@@ -286,58 +295,94 @@ def _find(
         random_state=seed,
         checkpoint=checkpoint,
         progress=_bar(arguments),
-        **{name: value for name, value in chosen.items() if value is not None},
+        **options,
     )
-    print(f"{result}\n  found in {time.perf_counter() - began:.2f} s\n")
-    return result
+    seconds = time.perf_counter() - began
+    kept = "(labels are not kept; add --output labels.csv)"
+    if arguments.output is not None:
+        tables.write_labels(arguments.output, result.labels, result.confidence)
+        kept = f"labels written to {arguments.output}"
+    clusters = "\n".join(_summary(result, example))
+    return f"{result}\n  found in {seconds:.2f} s\n\n{clusters}\n{kept}"
 
 
 def _bar(arguments: argparse.Namespace) -> bool:
     return not arguments.quiet and sys.stderr.isatty()
 
 
-def _check_output(path: Path | None) -> None:
-    """Refuse a path that cannot be written before the work, not after it."""
-    if path is None:
-        return
-    if path.suffix not in (".csv", ".npy"):
-        raise ValueError(f"--output {str(path)!r} should end in .csv or .npy.")
-    if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(
-            f"--output {str(path)!r}: the folder {str(path.parent)!r} does not exist; "
-            "make it first."
+def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Refuse what is wrong before the work, not after it; return the method's options.
+
+    What needs the data is left to the library.
+    """
+    method = check_choice("--method", arguments.method, gpc.METHODS)
+    given = {"utility": arguments.utility, "n_init": arguments.n_init}
+    options = {name: value for name, value in given.items() if value is not None}
+    known = inspect.signature(gpc.METHODS[method]).parameters
+    for name in options:
+        if name not in known:
+            option = "--" + name.replace("_", "-")
+            raise ValueError(f"{option} is no option of {method}; leave it out.")
+    if arguments.utility is not None:
+        parse_utility(arguments.utility)
+    if arguments.n_init is not None:
+        check_int("--n-init", arguments.n_init, 1)
+    if arguments.n_clusters is not None:
+        check_int("--n-clusters", arguments.n_clusters, 1)
+    backends.choose_backend(arguments.backend, None, arguments.n_jobs)
+    path = arguments.output
+    if path is not None:
+        if path.suffix.lower() not in (".csv", ".npy"):
+            raise ValueError(f"--output {str(path)!r} should end in .csv or .npy.")
+        if path.is_dir():
+            raise IsADirectoryError(
+                f"--output {str(path)!r} is a folder; choose the name of a file."
+            )
+        tables.check_writable("--output", path)
+    return options
+
+
+def _check_ensemble_output(path: Path) -> None:
+    """Refuse a path that :meth:`Ensemble.save` would refuse after the work."""
+    if path.suffix == ".npz":
+        if path.is_dir():
+            raise IsADirectoryError(
+                f"--output {str(path)!r} is a folder; choose the name of a file."
+            )
+    elif path.exists() and not (
+        path.is_dir() and {p.name for p in path.iterdir()} <= {"codes.npy", "meta.json"}
+    ):
+        raise FileExistsError(
+            f"--output {str(path)!r} exists and is not an ensemble; choose another "
+            "path."
         )
+    tables.check_writable("--output", path)
 
 
-def _show(result: gpc.Consensus, example: examples.Example | None) -> None:
-    """Print the clusters: size, mean confidence and, if known, the classes."""
+def _summary(result: gpc.Consensus, example: examples.Example | None) -> list[str]:
+    """Return lines on the clusters: size, mean confidence and, if known, classes."""
     names = example.classes if example else []
     widths = [max(5, len(name)) for name in names]
     head = "".join(f"  {n:>{w}}" for n, w in zip(names, widths, strict=True))
-    print(f"cluster   size  confidence{head}")
+    lines = [f"cluster   size  confidence{head}"]
     for k in range(result.n_clusters):
         inside = result.labels == k
         row = f"{k:>7}  {inside.sum():>5}  {result.confidence[inside].mean():>10.3f}"
         if example:
             row += _class_counts(example.y[inside], widths)
-        print(row)
+        lines.append(row)
     if example:
         rand = gpc.metrics.adjusted_rand(example.y, result.labels)
         nmi = gpc.metrics.nmi(example.y, result.labels)
-        print(f"\nagreement with the known classes: R_n {rand:.3f}, NMI {nmi:.3f}")
+        lines.append(
+            f"\nagreement with the known classes: R_n {rand:.3f}, NMI {nmi:.3f}"
+        )
+    return lines
 
 
 def _class_counts(y: npt.NDArray[np.int64], widths: list[int]) -> str:
     counts = np.bincount(y, minlength=len(widths))
     return "".join(f"  {n:>{w}}" for n, w in zip(counts, widths, strict=True))
-
-
-def _write(path: Path | None, result: gpc.Consensus) -> None:
-    if path is None:
-        print("(labels are not kept; add --output labels.csv)")
-        return
-    tables.write_labels(path, result.labels, result.confidence)
-    print(f"labels written to {path}")
 
 
 if __name__ == "__main__":

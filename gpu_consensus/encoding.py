@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
+from itertools import chain, count
 from numbers import Integral, Number
 from typing import Any
 
@@ -12,9 +14,12 @@ import numpy.typing as npt
 
 MAX_LABELS = 65_535
 _COUNTED_AT_ONCE = 1 << 20
+_STRINGS_AT_ONCE = 1 << 16
+
+Encoded = tuple[npt.NDArray[np.int64], npt.NDArray[Any]]
 
 
-def encode(labels: Any, where: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+def encode(labels: Any, where: str, *, max_labels: int | None = MAX_LABELS) -> Encoded:
     """Encode one partition.
 
     Parameters
@@ -23,6 +28,8 @@ def encode(labels: Any, where: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[
         -1, NaN, NaT, None, pandas.NA and masked entries mean missing.
     where : str
         How messages call this partition, such as ``"partition 3"``.
+    max_labels : int or None, default 65,535
+        More are an error: an ensemble's codes have 16 bits. None: any number.
 
     Returns
     -------
@@ -37,17 +44,12 @@ def encode(labels: Any, where: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[
     >>> codes.tolist(), categories.tolist()
     ([1, 2, 0], ['a', 'b'])
     """
-    values, present = _split_missing(labels, where)
-    found, categories = _unique(values, where)
-    if len(categories) > MAX_LABELS:
+    codes, categories = _encode(labels, where)
+    if max_labels is not None and len(categories) > max_labels:
         raise ValueError(
-            f"{where} has {len(categories)} labels but at most {MAX_LABELS} are "
+            f"{where} has {len(categories)} labels but at most {max_labels} are "
             "possible; a partition this fine says nothing, leave it out."
         )
-    if present is None:
-        return found, categories
-    codes = np.full(present.shape, len(categories), dtype=np.int64)
-    codes[present] = found
     return codes, categories
 
 
@@ -58,7 +60,7 @@ def encode_known(
 
     Returns the codes and how many labels were unknown.
     """
-    return translate(*encode(labels, where), categories)
+    return translate(*encode(labels, where, max_labels=None), categories)
 
 
 def translate(
@@ -115,16 +117,16 @@ def _items(categories: npt.NDArray[Any]) -> list[Any]:
     return list(categories) if categories.dtype.kind in "mM" else categories.tolist()
 
 
-def _split_missing(
-    labels: Any, where: str
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
-    """Return the labels that are present and where they are (None: everywhere)."""
+def _encode(labels: Any, where: str) -> Encoded:
     if hasattr(labels, "isna") and hasattr(labels, "to_numpy"):  # a pandas column
-        present = ~np.asarray(labels.isna(), dtype=bool)
-        return _split_rest(labels[present].to_numpy(), present, where)
+        if isinstance(labels.dtype, np.dtype):
+            return _encode(labels.to_numpy(), where)
+        # categories, strings, times with a zone: pandas has or finds the codes fast
+        found, uniques = labels.factorize()
+        return _relabel(found, *_encode(uniques.to_numpy(), where))
     if isinstance(labels, np.ma.MaskedArray):
         present = ~np.ma.getmaskarray(labels)
-        return _split_rest(labels.data[present], present, where)
+        return _spread(present, *_encode(labels.data[present], where))
     if hasattr(labels, "__array__"):
         array = np.asarray(labels)
     else:
@@ -134,34 +136,42 @@ def _split_missing(
             f"{where} has {array.ndim} dimensions; one label per object is needed."
         )
     kind = array.dtype.kind
-    if kind == "T":  # NumPy's variable-width strings
-        array, kind = array.astype(object), "O"
-    if kind in "buUS":
-        return array, None
+    if kind in "OT":  # T: NumPy's variable-width strings
+        return _encode_objects(array.astype(object, copy=False), where)
+    if kind in "US":
+        return _encode_strings(array)
+    if kind in "bu":
+        return _unique(array)
     if kind in "if":
-        return _split_numbers(array, where)
+        values, present = _split_numbers(array, where)
+        return _spread(present, *_unique(values))
     if kind in "mM":
         present = ~np.isnat(array)
-    elif kind == "O":
-        present = np.fromiter(
-            (not _is_missing(label) for label in array), dtype=bool, count=array.size
-        )
-    else:
-        raise TypeError(
-            f"{where} has labels of type {array.dtype}; use integers, strings or "
-            "other hashable labels."
-        )
-    return (array, None) if present.all() else (array[present], present)
+        return _spread(present, *_unique(array[present]))
+    raise TypeError(
+        f"{where} has labels of type {array.dtype}; use integers, strings or other "
+        "hashable labels."
+    )
 
 
-def _split_rest(
-    values: npt.NDArray[Any], present: npt.NDArray[np.bool_], where: str
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Split ``values``, the labels where ``present``, once more: -1 may be left."""
-    values, inner = _split_missing(values, where)
-    if inner is not None:
-        present[present] = inner
-    return values, present
+def _spread(
+    present: npt.NDArray[np.bool_],
+    codes: npt.NDArray[np.int64],
+    categories: npt.NDArray[Any],
+) -> Encoded:
+    """Put the codes of the labels that are present where these are."""
+    if present.all():
+        return codes, categories
+    spread = np.full(present.shape, len(categories), dtype=np.int64)
+    spread[present] = codes
+    return spread, categories
+
+
+def _relabel(
+    found: npt.NDArray[Any], codes: npt.NDArray[np.int64], categories: npt.NDArray[Any]
+) -> Encoded:
+    """Codes of objects, from a number into ``codes`` or -1 (missing) for each."""
+    return np.append(codes, len(categories))[found], categories
 
 
 def _as_array(labels: Any, where: str) -> npt.NDArray[Any]:
@@ -173,7 +183,7 @@ def _as_array(labels: Any, where: str) -> npt.NDArray[Any]:
             f"{where} is {labels!r}; it should be a vector with one label per object."
         )
     items = list(labels)
-    kinds = {type(item) for item in items}
+    kinds = set(map(type, items))
     if len(kinds) == 1 and kinds <= {int, float, bool}:
         array = np.asarray(items)
         if array.dtype.kind != "f" or kinds == {float}:  # integers may become floats
@@ -183,8 +193,11 @@ def _as_array(labels: Any, where: str) -> npt.NDArray[Any]:
 
 def _split_numbers(
     array: npt.NDArray[Any], where: str
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
-    """Integers and whole floats: -1 and NaN are missing, other negatives wrong."""
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Return the integers or whole floats that are present, and where they are.
+
+    -1 and NaN are missing, other negatives wrong.
+    """
     present = array != -1
     if array.dtype.kind == "f":
         present &= ~np.isnan(array)
@@ -198,7 +211,7 @@ def _split_numbers(
         values = values.astype(np.int64)
     if values.size and values.min() < 0:
         raise ValueError(_negative(where, values.min()))
-    return values, None if values.size == array.size else present
+    return values, present
 
 
 def _is_missing(label: Any) -> bool:
@@ -214,12 +227,8 @@ def _is_number(label: Any) -> bool:
     return isinstance(label, Number) and not isinstance(label, np.timedelta64)
 
 
-def _unique(
-    values: npt.NDArray[Any], where: str
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+def _unique(values: npt.NDArray[Any]) -> Encoded:
     """Codes by sorted category; a table look-up where integers are dense enough."""
-    if values.dtype.kind == "O":
-        return _unique_objects(values, where)
     if values.dtype.kind in "iu" and values.size:
         low, high = int(values.min()), int(values.max())
         if high - low <= 4 * values.size + 65_536 and high < 2**63:
@@ -232,30 +241,69 @@ def _unique(
     return inverse.astype(np.int64).reshape(values.shape), categories
 
 
-def _unique_objects(
-    values: npt.NDArray[Any], where: str
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    first: dict[Any, int] = {}
-    codes = np.empty(values.size, dtype=np.int64)
-    for l, label in enumerate(values):
-        # np.int8(2) and Decimal(2) have one hash but cannot be compared
-        if isinstance(label, np.generic) and label.dtype.kind not in "mM":
-            label = label.item()
-        try:
-            codes[l] = first.setdefault(label, len(first))
-        except TypeError:
-            raise TypeError(
-                f"{where} has the label {label!r}, which is not hashable; use "
-                "numbers, strings or tuples."
-            ) from None
-    labels = [_checked(label, where) for label in first]
+def _encode_strings(array: npt.NDArray[Any]) -> Encoded:
+    """Hash fixed-width strings: np.unique sorts them all, which takes far longer."""
+    starts = range(0, array.size, _STRINGS_AT_ONCE)
+    pieces = (array[start : start + _STRINGS_AT_ONCE].tolist() for start in starts)
+    found, labels = _number(chain.from_iterable(pieces), array.size)
+    rank, ordered = _sort(labels)
+    return rank[found], np.array(ordered, dtype=array.dtype)
+
+
+def _encode_objects(array: npt.NDArray[Any], where: str) -> Encoded:
+    kinds = set(map(type, array))
+    if len(kinds) == 1 and issubclass(kind := next(iter(kinds)), np.integer):
+        return _encode(array.astype(kind), where)
+    # np.int8(2) and Decimal(2) have one hash but cannot be compared
+    if any(issubclass(kind, np.generic) for kind in kinds):
+        array = np.fromiter(map(_item, array), dtype=object, count=array.size)
+    try:
+        found, labels = _number(array, array.size)
+    except TypeError:
+        for label in array:
+            try:
+                hash(label)
+            except TypeError:
+                raise TypeError(
+                    f"{where} has the label {label!r}, which is not hashable; use "
+                    "numbers, strings or tuples."
+                ) from None
+        raise
+    missing = np.array([_is_missing(label) for label in labels], dtype=bool)
+    rank, ordered = _sort(
+        [
+            _checked(label, where)
+            for label, lost in zip(labels, missing, strict=True)
+            if not lost
+        ]
+    )
+    categories = category_array(ordered)
+    return _relabel(found, *_spread(~missing, rank, categories))
+
+
+def _item(label: Any) -> Any:
+    """Return a NumPy number as Python's; times stay, they may have no equal there."""
+    if isinstance(label, np.generic) and label.dtype.kind not in "mM":
+        return label.item()
+    return label
+
+
+def _number(items: Iterable[Any], size: int) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    """Number the different items as they appear; the loop itself runs in C."""
+    first: defaultdict[Any, int] = defaultdict(count().__next__)
+    found = np.fromiter(map(first.__getitem__, items), dtype=np.int64, count=size)
+    return found, list(first)
+
+
+def _sort(labels: list[Any]) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    """Return the rank of each label and the labels in order, if they have one."""
     try:
         order = sorted(range(len(labels)), key=labels.__getitem__)
     except TypeError:
         order = list(range(len(labels)))
     rank = np.empty(len(labels), dtype=np.int64)
     rank[order] = np.arange(len(labels))
-    return rank[codes], category_array([labels[j] for j in order])
+    return rank, [labels[j] for j in order]
 
 
 def _checked(label: Any, where: str) -> Any:

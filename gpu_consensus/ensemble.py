@@ -179,14 +179,28 @@ class Ensemble:
                 f"marginals have shape {marginals.shape} but should be "
                 f"({offsets[-1]},), K_i + 1 counts per partition."
             )
-        self._codes: Codes = read_only(
-            codes if codes.flags.c_contiguous else codes.copy()
-        )
+        self._codes: Codes = codes if codes.flags.c_contiguous else codes.copy()
         self._n_labels = n_labels
-        self._offsets: IntArray = read_only(offsets)
-        self._categories = tuple(read_only(found) for found in categories)
-        self._marginals: IntArray = read_only(marginals)
+        self._offsets: IntArray = offsets
+        self._categories = categories
+        self._marginals: IntArray = marginals
         self._weights = check_weights(to_host(weights), codes.shape[0])
+        self._freeze()
+
+    def _freeze(self) -> None:
+        self._codes = read_only(self._codes)
+        self._offsets = read_only(self._offsets)
+        self._categories = tuple(read_only(found) for found in self._categories)
+        self._marginals = read_only(self._marginals)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A pickled map would come back as one, but of no file.
+        codes = np.asarray(self._codes) if is_mapped(self._codes) else self._codes
+        return {**self.__dict__, "_codes": codes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._freeze()  # pickle and deepcopy make arrays that can be written
 
     @property
     def n_samples(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends.protocol import Codes, Counts
 from gpu_consensus.checkpoint import Checkpoint, open_checkpoint
 from gpu_consensus.checks import (
     FloatArray,
@@ -23,7 +23,7 @@ from gpu_consensus.checks import (
 )
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.lloyd import Problem, Rule, Starts, lloyd
-from gpu_consensus.progress import progress_bar
+from gpu_consensus.progress import Advance, progress_bar
 from gpu_consensus.refine import refine
 from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
 from gpu_consensus.seeding import NAMES as INITS
@@ -31,6 +31,7 @@ from gpu_consensus.seeding import encode_init, seed_starts
 from gpu_consensus.utilities import Formula, Segments
 
 _REFINE_LIMIT = 2**30
+_TABLE_MEMORY = 256 << 20
 
 
 class ValuedRule(Rule, Protocol):
@@ -72,8 +73,10 @@ class Options:
         check_int("max_iter", self.max_iter, 1)
         if self.memory_limit is not None:
             check_int("memory_limit", self.memory_limit, 1)
-        if not isinstance(self.refine, (bool, np.bool_)):
-            check_choice("refine", self.refine, ["auto", "True", "False"])
+        if isinstance(self.refine, (bool, np.bool_)):
+            self.refine = bool(self.refine)
+        elif not isinstance(self.refine, str) or self.refine != "auto":
+            raise ValueError(f"refine={self.refine!r} should be 'auto', True or False.")
         check_choice("on_unlabelled", self.on_unlabelled, ["raise", "keep"])
         if isinstance(self.init, str):
             check_choice("init", self.init, INITS)
@@ -121,7 +124,7 @@ def fit(
         options.memory_limit,
     )
     saved = open_checkpoint(
-        options.checkpoint, ensemble, weights, method, n_clusters, options
+        options.checkpoint, ensemble, weights, method, n_clusters, options, rule
     )
     starts = _first(problem, rule, ensemble, weights, options, saved)
     saved.save(starts, force=True)  # a path that cannot be written fails now
@@ -143,11 +146,19 @@ def fit(
             rule,
             starts,
             max_iter=options.max_iter,
+            together=_together(problem, options.memory_limit),
             after_iteration=after_iteration,
         )
         _refine(problem, rule, starts, options, saved)
         saved.save(starts, force=True)
-    return _result(problem, rule, ensemble, starts, method, options)
+    return _result(problem, rule, ensemble, weights, starts, method, options)
+
+
+def _together(problem: Problem, memory_limit: int | None) -> int:
+    """Return how many restarts may share a table within the working memory."""
+    limit = _TABLE_MEMORY if memory_limit is None else memory_limit
+    one = 32 * int(problem.offsets[-1]) * problem.n_clusters
+    return max(1, limit // one)
 
 
 def _first(
@@ -169,7 +180,8 @@ def _first(
         assignment = encode_init(options.init, n_samples, n_clusters)
         assignment[:, problem.skip] = n_clusters
         state = Starts.seeded(problem, assignment)
-        if (np.delete(assignment[0], problem.skip) < n_clusters).all():
+        labelled = np.delete(assignment[0], problem.skip)
+        if len(np.unique(labelled)) == n_clusters and labelled.max() < n_clusters:
             counts = problem.backend.to_host(state.counts)
             state.objective[:] = rule.objective(counts, list(state.assignment))
         return state
@@ -199,40 +211,52 @@ def _refine(
     else:
         every = [starts.winner()]
     codes = to_host(problem.codes) if every else problem.codes
-    for q in every:
-        if q in saved.refined:
-            continue
-        assignment, counts = starts.on_host(q)
-        finished = refine(
-            codes,
-            rule.formula,
-            rule.segments,
-            rule.weights,
-            assignment,
-            counts,
-            max_sweeps=options.max_iter,
-            after_sweep=_recorder(rule, starts.history[q]),
-        )
-        starts.assignment[q] = problem.backend.to_device(assignment)
-        starts.counts[:, q] = problem.backend.to_device(counts)
+    with progress_bar(options.progress, "refine", len(every)) as advance:
+        for q in every:
+            if q not in saved.refined:
+                _refine_start(problem, rule, starts, q, codes, options, advance)
+                saved.refined.append(q)
+                saved.save(starts)
+            advance()
+
+
+def _refine_start(
+    problem: Problem,
+    rule: RefinableRule,
+    starts: Starts,
+    q: int,
+    codes: Codes,
+    options: Options,
+    advance: Advance,
+) -> None:
+    """Refine one start, and keep its objective after every sweep."""
+    assignment, counts = starts.on_host(q)
+
+    def after_sweep(counts: Counts) -> None:
         starts.objective[q] = rule.objective(counts[:, None], [])[0]
         starts.history[q].append(float(starts.objective[q]))
-        starts.converged[q] &= finished
-        saved.refined.append(q)
-        saved.save(starts)
+        advance(0, f"F {starts.objective.min():.6g}")
 
-
-def _recorder(rule: Rule, history: list[float]) -> Callable[..., None]:
-    def record(counts: npt.NDArray[np.int64]) -> None:
-        history.append(float(rule.objective(counts[:, None], [])[0]))
-
-    return record
+    finished = refine(
+        codes,
+        rule.formula,
+        rule.segments,
+        rule.weights,
+        assignment,
+        counts,
+        max_sweeps=options.max_iter,
+        after_sweep=after_sweep,
+    )
+    starts.assignment[q] = problem.backend.to_device(assignment)
+    starts.counts[:, q] = problem.backend.to_device(counts)
+    starts.converged[q] &= finished
 
 
 def _result(
     problem: Problem,
     rule: ValuedRule,
     ensemble: Ensemble,
+    weights: FloatArray,
     starts: Starts,
     method: str,
     options: Options,
@@ -261,7 +285,7 @@ def _result(
         converged=bool(starts.converged[q]),
         backend=problem.backend.name,
         method=method,
-        centroids=Centroids(ensemble, counts, table),
+        centroids=Centroids(ensemble, counts, table, np.flatnonzero(weights > 0)),
     )
 
 

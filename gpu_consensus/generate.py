@@ -22,7 +22,7 @@ from gpu_consensus.checks import (
     seed_sequence,
 )
 from gpu_consensus.encoding import encode
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.features import check_features
 from gpu_consensus.generation import bases, device, views
 from gpu_consensus.generation.store import PartitionStore, digest
@@ -202,12 +202,12 @@ def generate_partitions(
     return ensemble
 
 
-def drop_labels(ensemble: Ensemble, share: float, random_state: Any = None) -> Ensemble:
+def drop_labels(ensemble: Any, share: float, random_state: Any = None) -> Ensemble:
     """Remove labels at random, as if parts of each partition had been lost.
 
     Parameters
     ----------
-    ensemble : Ensemble
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
         The partitions.
     share : float in [0, 1)
         Share of its labels that each partition loses.
@@ -234,8 +234,9 @@ def drop_labels(ensemble: Ensemble, share: float, random_state: Any = None) -> E
     [2, 1]
     """
     share = check_share("share", share, open_low=False, open_high=True)
-    before = ensemble.to("numpy").codes
-    sizes = ensemble.n_labels
+    ens = as_ensemble(ensemble)[0]
+    before = ens.to("numpy").codes
+    sizes = ens.n_labels
     seeds = seed_sequence(random_state).spawn(len(sizes) + 1)
     after = before.copy()
     n_before = np.zeros(before.shape[1], dtype=np.int64)
@@ -258,11 +259,11 @@ def drop_labels(ensemble: Ensemble, share: float, random_state: Any = None) -> E
     for i, k_i in enumerate(sizes):
         used = np.bincount(after[i], minlength=k_i + 1)[:k_i] > 0
         after[i] = np.append(np.cumsum(used) - 1, used.sum())[after[i]]
-        categories.append(ensemble.categories[i][used])
+        categories.append(ens.categories[i][used])
     return Ensemble.from_codes(
         after,
         [len(found) for found in categories],
-        ensemble.weights,
+        ens.weights,
         categories=categories,
     )
 

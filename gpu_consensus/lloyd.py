@@ -150,6 +150,7 @@ def lloyd(
     starts: Starts,
     *,
     max_iter: int,
+    together: int | None = None,
     after_iteration: Callable[[Starts], None] | None = None,
 ) -> None:
     """Run all restarts until each stops; ``starts`` is changed in place.
@@ -163,6 +164,8 @@ def lloyd(
         counted yet, so that any first assignment is better.
     max_iter : int
         Iterations after which a restart is stopped, not converged.
+    together : int, optional
+        How many restarts share a table; all by default. Fewer need less memory.
     after_iteration : callable, optional
         Called with the state after every iteration.
 
@@ -179,7 +182,7 @@ def lloyd(
             q
             for q, history in enumerate(starts.history)
             if not starts.converged[q] and len(history) < max_iter
-        ]
+        ][:together]
         if not active:
             return
         run.iterate(active)
@@ -225,7 +228,9 @@ class _Run:
         ]
         objective = rule.objective(on_host, rows)
         for a, q in enumerate(active):
-            still = not moved[a] and not repairs[a]
+            # seeds that are a fixed point at once still lack their objective
+            scored = np.isfinite(state.objective[q])
+            still = scored and not moved[a] and not repairs[a]
             if rule.monotone and not still and not objective[a] < state.objective[q]:
                 self._undo(q)
                 still = True

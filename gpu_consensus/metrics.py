@@ -7,36 +7,24 @@ Liu, Xiong, Cao and Chen, K-means-based consensus clustering, TKDE 2015.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
-from gpu_consensus.checks import FloatArray, IntArray, check_choice
-from gpu_consensus.encoding import encode
+from gpu_consensus.checks import FloatArray, check_choice
+from gpu_consensus.contingency import (
+    Encoded,
+    check_common,
+    contingency,
+    encoded,
+    information,
+    majorities,
+    pair_counts,
+)
 from gpu_consensus.ensemble import as_ensemble
 
-BLOCK = 2**18  # objects or distances in memory at a time
-
-
-class _Encoded(NamedTuple):
-    """Codes of one clustering; the measures take it in place of labels."""
-
-    codes: npt.NDArray[Any]
-    n_labels: int  # also the code of a missing label
-    name: str
-
-
-class _Contingency(NamedTuple):
-    """The cells that hold objects (a full table may be n x n), and the margins."""
-
-    counts: IntArray
-    row: IntArray
-    col: IntArray
-    row_sums: IntArray
-    col_sums: IntArray
-    n_samples: int
+BLOCK = 2**18  # distances in memory at a time
 
 
 def adjusted_rand(a: Any, b: Any) -> float:
@@ -60,7 +48,7 @@ def adjusted_rand(a: Any, b: Any) -> float:
     >>> adjusted_rand([0, 0, 1, 1], ["x", "x", "y", "z"])
     0.5714285714285714
     """
-    n_11, n_10, n_01, n_00 = _pair_counts(_contingency(a, b))
+    n_11, n_10, n_01, n_00 = pair_counts(contingency(a, b))
     if n_10 == n_01 == 0:
         return 1.0
     # Python integers: for n > 10^5 these products do not fit in 64 bits.
@@ -88,7 +76,7 @@ def nmi(a: Any, b: Any) -> float:
     >>> nmi([0, 0, 1, 1], [5, 5, 7, 7])
     1.0
     """
-    h_a, h_b, vi = _information(_contingency(a, b))
+    h_a, h_b, vi = information(contingency(a, b))
     if vi == 0:
         return 1.0
     if h_a == 0 or h_b == 0:
@@ -122,7 +110,7 @@ def variation_of_information(a: Any, b: Any, normalised: bool = False) -> float:
     >>> variation_of_information([0, 0, 1, 1], [0, 1, 0, 1], normalised=True)
     1.0
     """
-    h_a, h_b, vi = _information(_contingency(a, b))
+    h_a, h_b, vi = information(contingency(a, b))
     if not normalised:
         return vi
     return min(vi / (h_a + h_b), 1.0) if h_a + h_b > 0 else 0.0
@@ -154,8 +142,8 @@ def van_dongen(a: Any, b: Any, normalised: bool = False) -> float:
     >>> van_dongen([0, 0, 1, 1], [0, 1, 0, 1], normalised=True)
     1.0
     """
-    table = _contingency(a, b)
-    inside = _majorities(table.row, table) + _majorities(table.col, table)
+    table = contingency(a, b)
+    inside = majorities(table.row, table) + majorities(table.col, table)
     bound = 2 * table.n_samples
     if normalised:
         bound -= int(table.row_sums.max() + table.col_sums.max())
@@ -183,7 +171,7 @@ def rand_distance(a: Any, b: Any) -> float:
     >>> rand_distance([0, 0, 1], [0, 1, 1])
     0.6666666666666666
     """
-    n_11, n_10, n_01, n_00 = _pair_counts(_contingency(a, b))
+    n_11, n_10, n_01, n_00 = pair_counts(contingency(a, b))
     return (n_10 + n_01) / max(n_11 + n_10 + n_01 + n_00, 1)
 
 
@@ -208,8 +196,8 @@ def purity(truth: Any, labels: Any) -> float:
     >>> purity(["x", "x", "y", "y"], [0, 0, 0, 1])
     0.75
     """
-    table = _contingency(truth, labels, ("truth", "labels"))
-    return _majorities(table.col, table) / table.n_samples
+    table = contingency(truth, labels, ("truth", "labels"))
+    return majorities(table.col, table) / table.n_samples
 
 
 def accuracy(truth: Any, labels: Any) -> float:
@@ -236,7 +224,7 @@ def accuracy(truth: Any, labels: Any) -> float:
 
     # A sparse matching, because the full table may be n x n. It must match each class,
     # so each gets a column of its own worth nothing; zeros are no edges, so add 1.
-    table = _contingency(truth, labels, ("truth", "labels"))
+    table = contingency(truth, labels, ("truth", "labels"))
     n_classes, n_clusters = len(table.row_sums), len(table.col_sums)
     own = np.arange(n_classes)
     worth = np.concatenate([table.counts + 1, np.ones_like(own)])
@@ -276,13 +264,13 @@ def compactness(X: Any, labels: Any) -> float:
 
     points: Any = X
     points = points.tocsr() if issparse(X) else np.asarray(to_host(points))
-    codes, categories = encode(to_host(labels), "labels")
+    codes, n_labels, _ = encoded(labels, "labels")
     if points.ndim != 2 or points.shape[0] != len(codes):
         raise ValueError(
             f"X has shape {points.shape} but there are {len(codes)} labels; give X one "
             "row per label."
         )
-    sizes = np.bincount(codes, minlength=len(categories) + 1)[:-1]
+    sizes = np.bincount(codes, minlength=n_labels + 1)[:-1]
     if not sizes.any():
         raise ValueError("labels are all missing; at least one should be present.")
     order = np.argsort(codes, kind="stable")
@@ -319,7 +307,7 @@ def diversity(ens: Any) -> float:
     ensemble = as_ensemble(ens)[0]
     codes = to_host(ensemble.codes)
     partitions = [
-        _Encoded(codes[i], k_i, f"partition {i}")
+        Encoded(codes[i], k_i, f"partition {i}")
         for i, k_i in enumerate(ensemble.n_labels.tolist())
     ]
     total = 0.0
@@ -367,7 +355,7 @@ def consensus_criterion(
         measure = _MEASURES[check_choice("measure", measure, _MEASURES)]
     takes_codes = measure in _MEASURES.values()
     ensemble = as_ensemble(ens)[0]
-    consensus = _encoded(labels, "labels")
+    consensus = encoded(labels, "labels")
     if len(consensus.codes) != ensemble.n_samples:
         raise ValueError(
             f"labels has {len(consensus.codes)} labels but the ensemble has "
@@ -375,12 +363,12 @@ def consensus_criterion(
         )
     total = 0.0
     for i, k_i in enumerate(ensemble.n_labels.tolist()):
-        partition = _Encoded(to_host(ensemble.codes[i]), k_i, f"partition {i}")
+        partition = Encoded(to_host(ensemble.codes[i]), k_i, f"partition {i}")
         if takes_codes:
             total += measure(partition, consensus)
             continue
         both = (partition.codes != k_i) & (consensus.codes != consensus.n_labels)
-        _check_common(both.any(), partition.name, consensus.name)
+        check_common(both.any(), partition.name, consensus.name)
         total += measure(partition.codes[both].astype(np.int64), consensus.codes[both])
     return float(total / ensemble.n_partitions)
 
@@ -394,92 +382,6 @@ _MEASURES: dict[str, Callable[[Any, Any], float]] = {
     "purity": purity,
     "accuracy": accuracy,
 }
-
-
-def _encoded(labels: Any, name: str) -> _Encoded:
-    if isinstance(labels, _Encoded):
-        return labels
-    codes, categories = encode(to_host(labels), name)
-    return _Encoded(codes, len(categories), name)
-
-
-def _check_common(has_common: bool | np.bool_, name_a: str, name_b: str) -> None:
-    if not has_common:
-        raise ValueError(
-            f"{name_a} and {name_b} have no object in common; at least one should "
-            "have a label in both."
-        )
-
-
-def _contingency(a: Any, b: Any, names: tuple[str, str] = ("a", "b")) -> _Contingency:
-    """Count the objects of each pair of labels: O(n), or a sort if labels are many."""
-    a, b = _encoded(a, names[0]), _encoded(b, names[1])
-    n_samples, k_a, k_b = len(a.codes), a.n_labels, b.n_labels
-    if n_samples != len(b.codes):
-        raise ValueError(
-            f"{a.name} has {n_samples} labels but {b.name} has {len(b.codes)}; give "
-            "both one label per object."
-        )
-    width = k_b + 1
-    n_cells = (k_a + 1) * width
-    if n_cells <= max(n_samples, BLOCK):
-        # In blocks, so that codes mapped from disk need never be in memory at once;
-        # none smaller than the table, so that adding up tables stays O(n).
-        table = np.zeros(n_cells, dtype=np.int64)
-        block = max(n_cells, BLOCK)
-        for start in range(0, n_samples, block):
-            cell = a.codes[start : start + block].astype(np.int64)
-            cell *= width
-            cell += b.codes[start : start + block]
-            table += np.bincount(cell, minlength=n_cells)
-        cells = np.flatnonzero(table)
-        counts = table[cells]
-    else:
-        cell = a.codes.astype(np.int64) * width + b.codes
-        cells, counts = np.unique(cell, return_counts=True)
-    row, col = np.divmod(cells, width)
-    present = (row < k_a) & (col < k_b)
-    _check_common(present.any(), a.name, b.name)
-    counts, row, col = counts[present], row[present], col[present]
-    row_sums, col_sums = np.zeros(k_a, np.int64), np.zeros(k_b, np.int64)
-    np.add.at(row_sums, row, counts)
-    np.add.at(col_sums, col, counts)
-    return _Contingency(counts, row, col, row_sums, col_sums, int(counts.sum()))
-
-
-def _pairs(counts: IntArray) -> int:
-    # Integers: exact while n^2 < 2^63, so up to 3 * 10^9 objects.
-    return int((counts * (counts - 1) // 2).sum())
-
-
-def _pair_counts(table: _Contingency) -> tuple[int, int, int, int]:
-    """N11, N10, N01, N00: pairs together in both, only in a, only in b, in neither."""
-    n_11 = _pairs(table.counts)
-    n_10 = _pairs(table.row_sums) - n_11
-    n_01 = _pairs(table.col_sums) - n_11
-    n_pairs = table.n_samples * (table.n_samples - 1) // 2
-    return n_11, n_10, n_01, n_pairs - n_11 - n_10 - n_01
-
-
-def _information(table: _Contingency) -> tuple[float, float, float]:
-    """H, H' and VI in bits; no term of VI is negative, so equal clusterings have 0."""
-    share = table.counts / table.n_samples
-    lost = np.log2(table.row_sums[table.row] / table.counts)
-    gained = np.log2(table.col_sums[table.col] / table.counts)
-    vi = float((share * (lost + gained)).sum())
-    return _entropy(table.row_sums), _entropy(table.col_sums), vi
-
-
-def _entropy(sums: IntArray) -> float:
-    n, used = sums.sum(), sums[sums > 0]
-    return float((used / n * np.log2(n / used)).sum())
-
-
-def _majorities(index: IntArray, table: _Contingency) -> int:
-    """Sum over the rows, or the columns, of their largest count."""
-    largest = np.zeros(index.max() + 1, dtype=np.int64)
-    np.maximum.at(largest, index, table.counts)
-    return int(largest.sum())
 
 
 def _sum_of_distances(rows: Any) -> float:

@@ -1,13 +1,16 @@
 """Single-object moves after the loop has stopped: optima that Lloyd cannot leave.
 
 Objects are visited in index order; one moves to the cluster that lowers F most, by the
-exact change of F, if any does. One host function in float64 from integer counts: the
-same on every backend.
+exact change of F, if any does. Everything is float64 from integer counts on the host,
+so that every backend ends with the same labels.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +20,7 @@ from gpu_consensus.utilities import Formula, Segments
 
 _SMALLEST_BLOCK = 16
 _BUFFER = 1 << 20  # numbers gathered at once
+_WORTH_COMPILING = 1 << 22  # additions of a sweep
 
 
 def refine(
@@ -52,54 +56,56 @@ def refine(
 
     Notes
     -----
-    Blocks of objects are scored at once with the present counts; all before the first
-    that wants to move stay, exactly as if visited one by one. A move changes two
-    columns of the gain tables. Blocks grow while nothing moves.
+    A sweep costs n r K additions, a move one new column of gains for the cluster left
+    and one for the cluster entered.
     """
     n_samples, n_clusters = codes.shape[1], counts.shape[1]
-    largest = max(_SMALLEST_BLOCK, _BUFFER // (len(codes) * n_clusters))
     weight = segments.spread(weights)[:, None]
     # rounding of a sum of changes stays far below this, so no move can raise F
     tolerance = float(weights.sum()) * 2.0**-46 * max(64, n_samples)
     enter, leave = _gains(formula, segments, weight, counts, slice(None))
     sizes = counts[: segments.offsets[1]].sum(axis=0)
     may_leave = np.append(sizes > 1, False)
-    first_row = segments.starts[:, None]
-    l, block, since_move, sweeps = 0, _SMALLEST_BLOCK, 0, 0
-    while since_move < n_samples and sweeps < max_sweeps:
-        end = min(l + block, n_samples)
-        own = assignment[l:end].astype(np.intp)
-        counted = np.flatnonzero(may_leave[own])
-        own = own[counted]
-        rows = codes[:, l + counted] + first_row
-        gain = enter.take(rows, axis=0)
-        gain += leave.take(rows * n_clusters + own)[:, :, None]
-        gain = gain.sum(axis=0)
-        gain[np.arange(len(own)), own] = 0.0
-        wants = np.flatnonzero(gain.max(axis=1, initial=0.0) > tolerance)
-        if wants.size:
-            b = int(wants[0])
-            mover, a, k = l + int(counted[b]), int(own[b]), int(gain[b].argmax())
+    find = _finder(codes.size * n_clusters)
+    l, since_move, sweeps = 0, 0, 0
+    while sweeps < max_sweeps:
+        # a full circle without a move is the end
+        end = min(n_samples, l + n_samples - since_move)
+        mover, k = find(
+            codes,
+            segments.starts,
+            enter,
+            leave,
+            assignment,
+            may_leave,
+            tolerance,
+            l,
+            end,
+        )
+        if mover < 0:
+            since_move += end - l
+            l = end
+        else:
+            a = int(assignment[mover])
+            rows = codes[:, mover] + segments.starts
             assignment[mover] = k
-            counts[rows[:, b], a] -= 1
-            counts[rows[:, b], k] += 1
+            counts[rows, a] -= 1
+            counts[rows, k] += 1
             sizes[a] -= 1
             sizes[k] += 1
             may_leave[:-1] = sizes > 1
             enter[:, [a, k]], leave[:, [a, k]] = _gains(
                 formula, segments, weight, counts, [a, k]
             )
-            end = mover + 1
-            since_move, block = 0, _SMALLEST_BLOCK
-        else:
-            since_move += end - l
-            block = min(2 * block, largest)
-        l = end
-        if l == n_samples:
+            since_move, l = 0, mover + 1
+        finished = since_move >= n_samples
+        if finished or l == n_samples:
             l = 0
             sweeps += 1
             after_sweep(counts)
-    return bool(since_move >= n_samples)
+        if finished:
+            return True
+    return False
 
 
 def _gains(
@@ -117,3 +123,89 @@ def _gains(
     enter[segments.missing] = 0.0
     leave[segments.missing] = 0.0
     return enter, leave
+
+
+def _finder(additions: int) -> Callable[..., tuple[int, int]]:
+    """Return the function that finds the next move: compiled where that pays."""
+    if additions < _WORTH_COMPILING or importlib.util.find_spec("numba") is None:
+        return find_move
+    compiled: Callable[..., tuple[int, int]] = compiled_finder()
+    return compiled
+
+
+def find_move(
+    codes: Codes,
+    starts: Any,
+    enter: FloatArray,
+    leave: FloatArray,
+    assignment: Assignment,
+    may_leave: Any,
+    tolerance: float,
+    begin: int,
+    end: int,
+) -> tuple[int, int]:
+    """Return the first object in ``begin..end`` that gains by moving, and where to.
+
+    Objects are scored in blocks that grow; (-1, -1) if none wants to move. Gains are
+    added in partition order, so the blocks change no bit.
+    """
+    n_clusters = enter.shape[1]
+    largest = max(_SMALLEST_BLOCK, _BUFFER // (len(codes) * n_clusters))
+    block = _SMALLEST_BLOCK
+    while begin < end:
+        stop = min(begin + block, end)
+        objects = begin + np.flatnonzero(may_leave[assignment[begin:stop]])
+        own = assignment[objects].astype(np.intp)
+        rows = codes[:, objects] + starts[:, None]
+        gain = enter.take(rows, axis=0)
+        gain += leave.take(rows * n_clusters + own)[:, :, None]
+        gain = gain.sum(axis=0)
+        gain[np.arange(len(own)), own] = 0.0
+        wants = np.flatnonzero(gain.max(axis=1, initial=0.0) > tolerance)
+        if wants.size:
+            return int(objects[wants[0]]), int(gain[wants[0]].argmax())
+        begin, block = stop, min(2 * block, largest)
+    return -1, -1
+
+
+@functools.cache
+def compiled_finder() -> Any:
+    """Return ``find_move`` one object at a time, compiled; the same bits."""
+    import numba
+
+    def find_move_compiled(
+        codes: Any,
+        starts: Any,
+        enter: Any,
+        leave: Any,
+        assignment: Any,
+        may_leave: Any,
+        tolerance: float,
+        begin: int,
+        end: int,
+    ) -> tuple[int, int]:
+        n_clusters = enter.shape[1]
+        gain = np.empty(n_clusters)
+        for l in range(begin, end):
+            own = assignment[l]
+            if not may_leave[own]:
+                continue
+            gain[:] = 0.0
+            for i in range(codes.shape[0]):
+                row = starts[i] + codes[i, l]
+                left = leave[row, own]
+                for k in range(n_clusters):
+                    gain[k] += enter[row, k] + left
+            gain[own] = 0.0
+            best = 0
+            for k in range(1, n_clusters):
+                if gain[k] > gain[best]:
+                    best = k
+            if gain[best] > tolerance:
+                return l, best
+        return -1, -1
+
+    try:
+        return numba.njit(nogil=True, cache=True)(find_move_compiled)
+    except RuntimeError:  # nowhere to keep it: a read-only file system
+        return numba.njit(nogil=True)(find_move_compiled)

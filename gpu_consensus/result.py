@@ -22,11 +22,15 @@ class ConvergenceWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Centroids:
-    """The counts n_kj behind a consensus, and the table that assigns new objects."""
+    """The counts n_kj behind a consensus, and the table that assigns new objects.
+
+    ``useful`` are the partitions that have a weight.
+    """
 
     ensemble: Ensemble
     counts: Counts
     table: Table
+    useful: npt.NDArray[np.intp]
 
     def confidence(self, labels: npt.NDArray[np.int32]) -> FloatArray:
         """Return a_own / sum_k a_k, a_k the mean of m_{k, label} over partitions."""
@@ -55,7 +59,8 @@ class Centroids:
         codes = ens.encode(labels)
         found = NumpyBackend().assign(codes, ens.offsets, self.table).assignment[0]
         result: npt.NDArray[np.int32] = found.astype(np.int32)
-        result[(codes == ens.n_labels[:, None]).all(axis=0)] = -1
+        absent = codes[self.useful] == ens.n_labels[self.useful, None]
+        result[absent.all(axis=0)] = -1
         return result
 
 

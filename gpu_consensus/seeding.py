@@ -128,10 +128,9 @@ def _draw(
 
 def encode_init(init: Any, n_samples: int, n_clusters: int) -> Assignment:
     """Turn a label vector into a first assignment (1, n)."""
-    vector = np.asarray(init)
-    if vector.ndim == 0:
+    if not hasattr(init, "__len__"):
         raise unknown_name("init", init, NAMES, also="or a vector of labels")
-    codes, categories = encode(vector, "init")
+    codes, categories = encode(to_host(init), "init")
     if codes.shape != (n_samples,):
         raise ValueError(
             f"init has {codes.shape[0]} labels but the ensemble has "

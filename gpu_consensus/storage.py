@@ -1,15 +1,19 @@
-"""Ensembles on disk: a folder (``codes.npy`` and ``meta.json``) or one .npz file.
+"""Ensembles on disk: a folder or one .npz file, always whole, never a pickle.
 
-Nothing is ever pickled. Every write goes to a temporary neighbour first and is renamed
-into place, so that a reader never sees half of a file.
+A file is written to a temporary neighbour and renamed into place. A folder holds
+``meta.json`` and the ``codes-<hex>.npy`` that this names: a save writes codes of a new
+name, then replaces ``meta.json``, which is the moment of change, then removes the old
+codes. So the folder is the old ensemble or the new one whenever the save is killed; the
+next save removes what that one left, if it can see that no other save is at work.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
-import shutil
+import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +26,13 @@ import numpy.typing as npt
 
 from gpu_consensus.encoding import category_array, count_codes
 
+if sys.platform != "win32":
+    import fcntl
+
 FORMAT = "gpu_consensus.Ensemble"
 VERSION = 1
+_CODES = re.compile(r"codes-[0-9a-f]{16}\.npy")
+_OURS = re.compile(rf"{_CODES.pattern}|\.meta\.json\.[0-9a-f]{{16}}")
 
 
 class Stored(NamedTuple):
@@ -41,9 +50,8 @@ def write_atomic(
 ) -> None:
     """Write a file so that ``path`` is either the old file or the whole new one."""
     path = Path(path).resolve()
-    with _explain_failure(path), _neighbour(path) as temporary:
-        _write(temporary, write)
-        temporary.replace(path)
+    with _explain_failure(path):
+        _replace(path, write)
 
 
 def save(
@@ -75,45 +83,22 @@ def save(
         "marginals": marginals.tolist(),
         "categories": lists,
     }
-    text = json.dumps(meta)
     if path.suffix == ".npz":
-        write_atomic(path, lambda file: np.savez(file, codes=codes, meta=np.str_(text)))
+        text = np.str_(json.dumps(meta))
+        write_atomic(path, lambda file: np.savez(file, codes=codes, meta=text))
         return
     if path.exists() and not _is_ours(path):
         raise FileExistsError(
             f"{str(path)!r} exists and is not an ensemble; choose another path."
         )
-    with _explain_failure(path), _neighbour(path) as temporary:
-        temporary.mkdir()
-        _write(temporary / "codes.npy", lambda file: np.save(file, codes))
-        _write(temporary / "meta.json", lambda file: file.write(text.encode()))
-        _swap(temporary, path)
+    with _explain_failure(path):
+        _save_folder(path, codes, meta)
 
 
 def load(path: str | os.PathLike[str], *, mmap: bool) -> Stored:
     """Read the parts of an ensemble; call it under :func:`reading`."""
     path = Path(path)
-    if path.is_dir():
-        text = (path / "meta.json").read_text(encoding="utf-8")
-        codes = np.load(path / "codes.npy", mmap_mode="r", allow_pickle=False)
-        if not mmap:
-            codes = np.array(codes)
-    else:
-        with path.open("rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError("it is neither a folder nor a .npz file")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as archive:
-                if not {"codes", "meta"} <= set(archive.files):
-                    raise ValueError(f"it holds {archive.files}, not codes and meta")
-                text, codes = str(archive["meta"][()]), archive["codes"]
-    meta = json.loads(text)
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        raise ValueError("it was written by another program")
-    if meta.get("version") != VERSION:
-        raise ValueError(
-            f"its version is {meta.get('version')}, this release reads {VERSION}"
-        )
+    codes, meta = _load_folder(path, mmap) if path.is_dir() else _load_archive(path)
     names = ["shape", "dtype", "n_labels", "weights", "marginals", "categories"]
     missing = [name for name in names if name not in meta]
     if missing:
@@ -168,6 +153,71 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
 
 
+def _save_folder(path: Path, codes: npt.NDArray[Any], meta: dict[str, Any]) -> None:
+    made = _make_folder(path)
+    name = f"codes-{secrets.token_hex(8)}.npy"
+    text = json.dumps({**meta, "codes": name}).encode()
+    with _at_work(path) as handle:
+        before = _current_codes(path)
+        try:
+            _write(path / name, lambda file: np.save(file, codes))
+            _sync(handle)
+            _replace(path / "meta.json", lambda file: file.write(text))
+            _sync(handle)
+        except BaseException:
+            if _current_codes(path) not in (name, None):
+                _remove(path / name)  # else it stopped after the change
+            if made:
+                with suppress(OSError):  # another save may be at work in it
+                    path.rmdir()
+            raise
+        # Names never come back, so nobody needs what this save has replaced.
+        unused = {before} if before else set()
+        if _is_alone(handle) and (current := _current_codes(path)):
+            unused = _leftovers(path) - {current}
+        for left in unused:
+            _remove(path / left)
+
+
+def _load_folder(path: Path, mmap: bool) -> tuple[npt.NDArray[Any], dict[str, Any]]:
+    text = ""
+    while True:
+        before, text = text, (path / "meta.json").read_text(encoding="utf-8")
+        meta = _parse(text)
+        name = meta.get("codes")
+        if not isinstance(name, str) or not _CODES.fullmatch(name):
+            raise ValueError(f"its description names {name!r} as codes")
+        try:
+            codes = np.load(path / name, mmap_mode="r", allow_pickle=False)
+        except FileNotFoundError:
+            if text == before:
+                raise
+            continue  # a save has come between the two files
+        return codes if mmap else np.array(codes), meta
+
+
+def _load_archive(path: Path) -> tuple[npt.NDArray[Any], dict[str, Any]]:
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError("it is neither a folder nor a .npz file")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as archive:
+            if not {"codes", "meta"} <= set(archive.files):
+                raise ValueError(f"it holds {archive.files}, not codes and meta")
+            return archive["codes"], _parse(str(archive["meta"][()]))
+
+
+def _parse(text: str) -> dict[str, Any]:
+    meta = json.loads(text)
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        raise ValueError("it was written by another program")
+    if meta.get("version") != VERSION:
+        raise ValueError(
+            f"its version is {meta.get('version')}, this release reads {VERSION}"
+        )
+    return meta
+
+
 @contextmanager
 def _explain_failure(path: Path) -> Iterator[None]:
     try:
@@ -179,32 +229,14 @@ def _explain_failure(path: Path) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def _neighbour(path: Path) -> Iterator[Path]:
-    """Yield a free name beside ``path`` and remove what is there in the end."""
+def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        yield temporary
-    finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
-        with suppress(OSError):
-            temporary.unlink()
-
-
-def _swap(temporary: Path, path: Path) -> None:
-    """Put a new folder where an old one may be; put that back if this fails."""
-    if not path.exists():
+        _write(temporary, write)
         temporary.replace(path)
-        return
-    with _neighbour(path) as old:
-        try:
-            path.replace(old)
-            temporary.replace(path)
-        except BaseException:
-            if not path.exists():
-                old.replace(path)
-            raise
+    except BaseException:
+        _remove(temporary)
+        raise
 
 
 def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -214,13 +246,81 @@ def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
         os.fsync(file.fileno())
 
 
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def _make_folder(path: Path) -> bool:
+    """Make a folder; whether it was not there before."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+@contextmanager
+def _at_work(folder: Path) -> Iterator[int | None]:
+    """Show other savers, by a shared lock, that this one is at work in ``folder``.
+
+    Yields a handle, or None on Windows. File systems without locks are as Windows.
+    """
+    if sys.platform == "win32":
+        yield None
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        yield handle
+    finally:
+        with suppress(OSError):  # a forked child may hold the handle open
+            fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
+
+
+def _is_alone(handle: int | None) -> bool:
+    """Whether no other save is at work; if so, others wait until the lock is gone."""
+    if sys.platform == "win32" or handle is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sync(handle: int | None) -> None:
+    """Bring the names in a folder to the disk, before what relies on them."""
+    if handle is not None:
+        with suppress(OSError):  # not every file system can
+            os.fsync(handle)
+
+
+def _current_codes(folder: Path) -> str | None:
+    """Return the name of the codes in use, "" if none are, None if unreadable."""
+    try:
+        name = json.loads((folder / "meta.json").read_bytes())["codes"]
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return name if isinstance(name, str) and _CODES.fullmatch(name) else None
+
+
+def _leftovers(folder: Path) -> set[str]:
+    """Return all names in a folder that some save gave, but for ``meta.json``."""
+    return {entry.name for entry in folder.iterdir() if _OURS.fullmatch(entry.name)}
+
+
 def _is_ours(path: Path) -> bool:
     """Whether a folder is empty or one of our ensembles, and so may be replaced."""
     if not path.is_dir():
         return False
-    names = {entry.name for entry in path.iterdir()}
-    if "meta.json" not in names or not names <= {"codes.npy", "meta.json"}:
-        return not names
+    others = {x.name for x in path.iterdir() if not _OURS.fullmatch(x.name)}
+    if others != {"meta.json"}:
+        return not others
     return FORMAT.encode() in (path / "meta.json").read_bytes()
 
 

@@ -23,6 +23,7 @@ from gpu_consensus.checks import FloatArray, IntArray, unknown_name
 from gpu_consensus.log2 import log2
 
 FLOOR = 2.0**-52
+_TABLE_BITS = 22  # functions of counts below this are looked up
 Array = npt.NDArray[Any]
 
 
@@ -112,6 +113,16 @@ def _h_divergence(n: Array, segments: Segments) -> FloatArray:
 
 
 def _x_log2_x(n: Array) -> FloatArray:
+    bits = int(n.max(initial=0)).bit_length()
+    if bits <= _TABLE_BITS:
+        return _products(bits).take(n)
+    return np.asarray(n * log2(np.maximum(n, 1.0)))
+
+
+@lru_cache(maxsize=32)
+def _products(bits: int) -> FloatArray:
+    """All n log2 n below 2**bits."""
+    n = np.arange(1 << bits)
     return np.asarray(n * log2(np.maximum(n, 1.0)))
 
 
@@ -123,7 +134,7 @@ def _x_log2_x_change(n: Array, step: int) -> FloatArray:
     """(x + 1) log2(x + 1) - x log2 x, without cancellation; for step -1 its reverse."""
     low = np.maximum(n if step > 0 else n - 1, 0)
     bits = int(low.max(initial=0)).bit_length()
-    rise = _rises(bits).take(low) if bits <= 22 else _rise(low)
+    rise = _rises(bits).take(low) if bits <= _TABLE_BITS else _rise(low)
     return np.asarray(step * rise)
 
 

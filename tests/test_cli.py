@@ -1,8 +1,10 @@
 """The command line as a person uses it: files in, files out, exit codes."""
 
 import json
+import os
 import subprocess
 import sys
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -197,6 +199,12 @@ def test_wrong_calls_exit_with_2_and_one_line(capsys, tmp_path, blobs):
     assert "3 columns; name one with --truth-column" in fails(
         capsys, "evaluate", path, "--column", "kind", "--truth", path
     )
+    assert "argument --seed: '-1' should be an integer >= 0" in fails(
+        capsys, "cluster", "--example", "iris", "--seed", -1
+    )
+    assert "--example iris has no column '4'; it has 0..3" in fails(
+        capsys, "cluster", "--example", "iris", "--drop", 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,3 +255,255 @@ def test_an_unavailable_backend_says_what_to_do(capsys, tmp_path):
     path.write_text("1,2\n1,2\n2,1\n")
     arguments = ("consensus", path, "--n-clusters", 2, "--backend", "numba")
     assert "backend='numba' cannot run" in fails(capsys, *arguments)
+
+
+def test_columns_of_an_example_and_of_a_sparse_matrix_are_left_out(capsys, tmp_path):
+    import scipy.sparse
+    from sklearn.datasets import load_iris
+
+    X = load_iris().data
+    np.save(tmp_path / "two.npy", X[:, [1, 3]])
+    scipy.sparse.save_npz(tmp_path / "two.npz", scipy.sparse.csr_array(X[:, [1, 3]]))
+    scipy.sparse.save_npz(tmp_path / "four.npz", scipy.sparse.csr_array(X))
+    drop = ("--drop", 0, "--drop", 2)
+    texts = []
+    for source in (
+        ["--example", "iris", *drop],
+        [tmp_path / "two.npy"],
+        [tmp_path / "four.npz", *drop],
+        [tmp_path / "two.npz"],
+    ):
+        output = tmp_path / "labels.CSV"
+        common = ["--n-clusters", 3, "--n-partitions", 4, "--seed", 0]
+        code, _, _ = run(capsys, "cluster", *source, *common, "--output", output)
+        assert code == 0
+        texts.append(output.read_text())
+    assert texts[0] == texts[1]
+    assert texts[2] == texts[3]
+
+
+def test_consensus_takes_all_columns_and_evaluate_the_labels(capsys, tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("a,b,label\n0,0,1\n0,0,1\n1,1,0\n1,1,1\n")
+    code, out, _ = run(capsys, "consensus", path, "--n-clusters", 2, "--seed", 0)
+    assert code == 0
+    assert "3 partitions of 4 objects" in out
+    truth = tmp_path / "truth.tsv"
+    truth.write_text("\ufeffx\nx\ny\nx\n")
+    code, out, _ = run(capsys, "evaluate", path, "--truth", truth, "--json")
+    assert code == 0
+    assert json.loads(out)["accuracy"] == 1
+
+
+def test_headers_are_guessed_or_told(capsys, tmp_path):
+    one, other = tmp_path / "one.csv", tmp_path / "other.csv"
+    one.write_text("a\nb\nb\n")  # is a the name of the column, or a label?
+    other.write_text("0\n1\n1\n")
+    message = fails(capsys, "evaluate", one, "--truth", other)
+    assert "labels has 2 objects but truth has 3" in message
+    assert "--no-header" in message
+    call = ("evaluate", one, "--truth", other, "--json")
+    code, out, _ = run(capsys, *call, "--no-header")
+    assert code == 0
+    assert json.loads(out)["nmi"] == 1
+    assert run(capsys, *call, "--header")[0] == 0
+    assert run(capsys, *call, "--header", "--no-truth-header")[0] == 2
+    code, out, _ = run(capsys, "consensus", other, "--n-clusters", 2, "--seed", 0)
+    assert "1 partition of 3 objects" in out
+    data = tmp_path / "data.csv"
+    data.write_text("2019,2020\n" + "".join(f"{l},{l % 7}\n" for l in range(20)))
+    common = ("cluster", data, "--n-clusters", 2, "--n-partitions", 3, "--seed", 0)
+    assert "partitions of 21 objects" in run(capsys, *common)[1]
+    assert "partitions of 20 objects" in run(capsys, *common, "--header")[1]
+
+
+def test_evaluate_names_what_is_wrong(capsys, tmp_path):
+    good = tmp_path / "good.csv"
+    good.write_text("0\n1\n")
+    only, array = tmp_path / "only.csv", tmp_path / "array.npy"
+    only.write_text("label\n")
+    assert "no objects" in fails(capsys, "evaluate", only, "--truth", good)
+    np.save(array, 3)
+    assert "truth" in fails(capsys, "evaluate", good, "--truth", array)
+    np.savez(tmp_path / "a.npz", a=1)
+    assert "should end in one of .csv, .npy" in fails(
+        capsys, "evaluate", tmp_path / "a.npz", "--truth", good
+    )
+    np.save(array, np.array([1j, 2]))
+    assert "gpu-consensus: labels " in fails(capsys, "evaluate", array, "--truth", good)
+    np.save(array, np.array([-1, -1]))
+    assert "in both labels and truth" in fails(
+        capsys, "evaluate", array, "--truth", good
+    )
+    np.save(array, np.array([[7], [8]]))
+    _, out, _ = run(capsys, "evaluate", array, "--truth", good, "--json")
+    assert json.loads(out)["adjusted_rand"] == 1
+
+
+@pytest.mark.parametrize("array", [np.array(1.0), np.arange(5)])
+def test_arrays_that_are_no_table(capsys, tmp_path, array):
+    path = tmp_path / "array.npy"
+    np.save(path, array)
+    for command in ("cluster", "consensus"):
+        message = fails(capsys, command, path, "--n-clusters", 2)
+        assert f"has shape {array.shape} but" in message
+
+
+@pytest.mark.parametrize("seed", [[], ["--seed", 4]])
+def test_every_command_goes_on_from_its_checkpoint(capsys, tmp_path, seed):
+    small = ("--example", "iris", "--n-partitions", 6, *seed)
+    ensemble, labels = tmp_path / "ensemble.npz", tmp_path / "labels.csv"
+    calls = {
+        labels: ("cluster", *small, "--checkpoint", tmp_path / "cluster"),
+        ensemble: ("generate", *small, "--checkpoint", tmp_path / "generate"),
+    }
+    for output, call in calls.items():
+        written = []
+        for _ in range(2):
+            assert run(capsys, *call, "--output", output) == (0, ANY, "")
+            written.append(output.read_bytes())
+        assert written[0] == written[1]
+        folder = call[call.index("--checkpoint") + 1]
+        before = {p.name: p.stat().st_mtime_ns for p in folder.glob("0*.npy")}
+        assert len(before) == 6
+        (folder / "000003.npy").unlink()
+        assert run(capsys, *call, "--output", output)[0] == 0
+        assert output.read_bytes() == written[0]
+        after = {p.name: p.stat().st_mtime_ns for p in folder.glob("0*.npy")}
+        assert {name for name in after if after[name] != before[name]} == {"000003.npy"}
+    state, written = tmp_path / "state", set()
+    for _ in range(2):
+        call = ("consensus", ensemble, "--n-clusters", 3, "--checkpoint", state, *seed)
+        assert run(capsys, *call, "--output", labels)[0] == 0
+        written.add(labels.read_bytes())
+    assert len(written) == 1
+    assert state.is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "kc"], "--method='kc' is unknown; choose one of 'kcc'"),
+        (["--utility", "x"], "utility='x' is unknown"),
+        (["--n-init", 0], "--n-init=0 should be >= 1"),
+        (["--n-clusters", 0], "--n-clusters=0 should be >= 1"),
+        (["--n-clusters", 151], "n_samples=150 should be >= n_clusters=151"),
+        (["--backend", "gpu"], "backend='gpu' is unknown"),
+        (["--backend", "numba"], "backend='numba' cannot run"),
+        (["--n-jobs", 0], "n_jobs=0 should be >= 1"),
+        (["--output", "."], "should end in .csv or .npy"),
+        (["--output", "folder.csv"], "is a folder; choose the name of a file"),
+        (["--output", "no/a.csv"], "the folder 'no' does not exist; make it first"),
+        (["--output", "/proc/a.csv"], "cannot be written"),
+    ],
+)
+def test_what_is_wrong_is_found_before_the_work(
+    capsys, tmp_path, monkeypatch, arguments, message
+):
+    def work(*_, **__):
+        raise AssertionError("work began")
+
+    (tmp_path / "folder.csv").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(gpc, "generate_partitions", work)
+    assert message in fails(capsys, "cluster", "--example", "iris", *arguments)
+    assert list(tmp_path.iterdir()) == [tmp_path / "folder.csv"]
+
+
+def test_an_option_that_a_method_lacks(capsys, monkeypatch):
+    monkeypatch.setitem(gpc.METHODS, "plain", lambda ensemble, n_clusters: None)
+    call = ("cluster", "--example", "iris", "--method", "plain", "--n-init", 3)
+    assert "--n-init is no option of plain; leave it out" in fails(capsys, *call)
+
+
+def test_where_an_ensemble_cannot_be_written(capsys, tmp_path, monkeypatch):
+    def work(*_, **__):
+        raise AssertionError("work began")
+
+    monkeypatch.setattr(gpc, "generate_partitions", work)
+    (tmp_path / "a.npz").mkdir()
+    (tmp_path / "full").mkdir()
+    for name in ("full/notes.txt", "file"):
+        (tmp_path / name).write_text("mine")
+    for path, message in (
+        (tmp_path / "a.npz", "is a folder"),
+        (tmp_path / "full", "exists and is not an ensemble"),
+        (tmp_path / "file", "exists and is not an ensemble"),
+        (tmp_path / "no" / "ensemble", "does not exist; make it first"),
+        ("/proc/ensemble", "cannot be written"),
+    ):
+        call = ("generate", "--example", "iris", "--output", path)
+        assert message in fails(capsys, *call)
+    path = tmp_path / "labels.csv"
+    path.write_text("0,1\n1,0\n")
+    call = ("consensus", path, "--n-clusters", 2, "--checkpoint", tmp_path / "no" / "c")
+    assert "--checkpoint" in fails(capsys, *call)
+
+
+def test_the_reader_may_go_away(tmp_path):
+    output = tmp_path / "labels.csv"
+    command = (
+        f"{sys.executable} -m gpu_consensus.cli cluster --example iris "
+        f"--n-partitions 3 --seed 0 --output {output}"
+    )
+
+    def shell(line, **settings):
+        output.unlink(missing_ok=True)
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", line],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **settings},
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+    assert shell(f"{command} | head -c 1", PYTHONUNBUFFERED="1") == (0, "")
+    assert len(output.read_text().splitlines()) == 151
+    # a pipe that nobody reads: everything fails at the first letter
+    assert shell(f"{command} | true") == (0, "")
+    assert len(output.read_text().splitlines()) == 151
+    code, err = shell(f"{command} > /dev/full")
+    assert code == 1
+    assert err == (
+        "gpu-consensus: standard output cannot be written: No space left on device.\n"
+    )
+    assert len(output.read_text().splitlines()) == 151
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_one_line(capsys, tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("0,1\n0,2\n0,1\n0,2\n")
+    call = ("consensus", path, "--n-clusters", 2, "--utility", "nh", "--seed", 0)
+    code, _, err = run(capsys, *call)
+    assert code == 0
+    assert err.startswith("gpu-consensus: warning: mu is 0 for 1 partitions")
+    assert err.count("\n") == 1
+
+
+def test_doctor_reports_wrong_settings(capsys, monkeypatch):
+    monkeypatch.setenv("GPU_CONSENSUS_NUM_THREADS", "abc")
+    monkeypatch.setenv("GPU_CONSENSUS_BACKEND", "cupy")
+    code, out, _ = run(capsys, "doctor", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["n_threads"].startswith("GPU_CONSENSUS_NUM_THREADS='abc' should be")
+    assert "cupy" in found["auto"]
+    assert found["backends"]["cupy"] in found["auto"]
+    assert found["self_test"]["numpy"] == ""
+    monkeypatch.setenv("GPU_CONSENSUS_BACKEND", "nonsense")
+    text = str(gpc.doctor())
+    assert "GPU_CONSENSUS_NUM_THREADS='abc'" in text
+    assert "'nonsense' is unknown" in text
+
+
+def test_doctor_reports_a_broken_backend(capsys, monkeypatch):
+    def broken(_):
+        raise ImportError("libcudart.so is missing")
+
+    monkeypatch.setattr(sys.modules["gpu_consensus.doctor"], "self_test", broken)
+    code, out, err = run(capsys, "doctor")
+    assert code == 1
+    assert "WRONG RESULTS, do not use it: ImportError: libcudart.so is missing" in out
+    assert "a backend gives wrong results" in err

@@ -3,12 +3,21 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import errno
+import itertools
 import json
 import math
+import os
 import pickle
+import re
 import shutil
+import subprocess
+import sys
+import threading
+import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from copy import copy, deepcopy
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -19,8 +28,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gpu_consensus import Ensemble, checks
-from gpu_consensus.encoding import count_codes
+from gpu_consensus import Ensemble, checks, encoding, storage
+from gpu_consensus.encoding import count_codes, encode
 from gpu_consensus.ensemble import as_ensemble
 
 # The oracle: a dictionary from label to number, filled in plain Python.
@@ -148,6 +157,14 @@ def test_strings(partitions):
     array = np.array(complete).T
     assert array.dtype.kind == "U"
     assert_encodes(Ensemble(array), array.T.tolist())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "_STRINGS_AT_ONCE", 2)
+        assert_encodes(Ensemble(array), array.T.tolist())
+    for dtype in ("string", "category"):
+        columns = [pd.Series(labels, dtype=dtype) for labels in partitions]
+        assert_encodes(Ensemble.from_partitions(columns), partitions)
+        frame = pd.concat(columns, axis=1)
+        assert_encodes(Ensemble(frame), partitions)
 
 
 @pytest.mark.parametrize("dtype", [*np.typecodes["AllInteger"], ">i4", ">u2", ">i8"])
@@ -217,6 +234,12 @@ def test_memmap_and_strides(tmp_path):
     assert_encodes(Ensemble(np.asfortranarray(labels)), labels.T.tolist())
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint64, np.float32, np.str_, np.bool_])
+def test_lists_of_numpy_scalars(kind):
+    labels = [kind(1), kind(0), kind(1), kind(1)]
+    assert_encodes(Ensemble.from_partitions([labels]), [labels])
+
+
 def test_sparse_large_integers():
     labels = [10**15, 3, 10**15, 2**62, -1]
     assert_encodes(Ensemble(np.array(labels)[:, None]), [labels])
@@ -238,6 +261,13 @@ def test_sparse_large_integers():
             pd.Categorical([9, -1, 4, 9], categories=[9, 4, -1, 5], ordered=True),
             [9, -1, 4, 9],
         ),
+        (pd.CategoricalIndex([3.0, None, 0.0, 3.0]), [3, None, 0, 3]),
+        (
+            pd.Categorical([1, "1", None, 1], categories=[0.5, 1, "1"]),
+            [1, "1", None, 1],
+        ),
+        (pd.array(["a\0", "a", None, "a"], dtype="string"), ["a\0", "a", None, "a"]),
+        (pd.arrays.SparseArray([2, 0, 0, -1]), [2, 0, 0, -1]),
     ],
 )
 def test_pandas_columns(column, labels):
@@ -249,6 +279,38 @@ def test_pandas_columns(column, labels):
     assert_encodes(
         Ensemble.from_partitions([column, frame.iloc[:, 1]]), [labels, [0, 1, 1, 0]]
     )
+
+
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        (pd.Categorical([0.5, 1.0]), "the label 0.5; .* whole"),
+        (pd.Categorical([1, -2]), "the label -2; only -1"),
+        (pd.array([0.5, None], dtype="Float64"), "the label 0.5; .* whole"),
+        (pd.array([-3, None], dtype="Int64"), "the label -3; only -1"),
+    ],
+)
+def test_bad_labels_in_pandas_columns(column, match):
+    with pytest.raises(ValueError, match=f"partition 0 has {match}"):
+        Ensemble.from_partitions([column])
+
+
+def test_a_categorical_column_is_not_read_object_by_object():
+    class Label(str):
+        n_hashed = 0
+
+        def __hash__(self):
+            Label.n_hashed += 1
+            return super().__hash__()
+
+    categories = pd.Index([Label("b"), Label("a"), Label("c")], dtype=object)
+    picked = np.arange(5000) % 2
+    column = pd.Series(pd.Categorical.from_codes(picked, categories))
+    Label.n_hashed = 0
+    ens = Ensemble.from_partitions([column])
+    assert Label.n_hashed < 100
+    assert ens.labels[:, 0].tolist() == (1 - picked).tolist()
+    assert ens.categories[0].tolist() == ["a", "b"]
 
 
 def test_pandas_times_and_intervals():
@@ -373,6 +435,19 @@ def test_too_many_labels():
         ValueError, match="partition 1 has 65536 labels but at most 65535"
     ):
         Ensemble.from_partitions([labels % 7, labels])
+
+
+def test_encode_without_a_limit():
+    labels = np.arange(70_000)[::-1]
+    for vector in (labels, labels.astype(str), labels.tolist()):
+        codes, categories = encode(vector, "labels", max_labels=None)
+        assert len(categories) == 70_000
+        assert [str(x) for x in categories[codes]] == [str(x) for x in vector]
+    with pytest.raises(ValueError, match="labels has 70000 labels but at most 9 are"):
+        encode(labels, "labels", max_labels=9)
+    ens = Ensemble.from_partitions([[69_999, 0]])
+    with pytest.warns(UserWarning, match="69998 labels were never seen"):
+        assert ens.encode(labels[:, None])[0, [0, 1, -1]].tolist() == [1, 2, 0]
 
 
 def test_one_object_one_label_and_nothing_but_missing():
@@ -611,6 +686,24 @@ def test_nothing_can_be_written():
     assert ens.labels.max() == 1
 
 
+@pytest.mark.parametrize("mapped", [True, False])
+@pytest.mark.parametrize(
+    "again", [copy, deepcopy, lambda ens: pickle.loads(pickle.dumps(ens))]
+)
+def test_copies_and_pickles_cannot_be_written_either(tmp_path, again, mapped):
+    ens = Ensemble.from_codes(CODES, [2, 1], [1, 3], categories=[["x", "y"], [5]])
+    if mapped:
+        ens.save(tmp_path / "ensemble")
+        ens = Ensemble.load(tmp_path / "ensemble")
+    other = again(ens)
+    assert_same(other, ens)
+    for array in (other.codes, other.offsets, other.marginals, *other.categories):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    in_memory = other.codes.base is None or not np.shares_memory(other.codes, ens.codes)
+    assert ("mapped from disk" in repr(other)) == (mapped and not in_memory)
+
+
 @pytest.mark.parametrize(
     ("ens", "text"),
     [
@@ -780,8 +873,19 @@ def example_ensemble(seed=0):
     return Ensemble(rng.integers(-1, 5, (40, 3)), weights=rng.random(3))
 
 
+OLD_CODE = int(example_ensemble(0).codes[0, 0])
+assert example_ensemble(1).codes[0, 0] != OLD_CODE
+
+
 def names(folder):
-    return sorted(entry.name for entry in folder.rglob("*"))
+    """Return all names below a folder, those of codes without their number."""
+    found = (entry.name for entry in folder.rglob("*"))
+    return sorted(re.sub(r"^codes-[0-9a-f]{16}", "codes-*", name) for name in found)
+
+
+def codes_file(folder):
+    (file,) = folder.glob("codes-*.npy")
+    return file
 
 
 @given(
@@ -823,7 +927,7 @@ def test_load_maps_a_folder(tmp_path, mmap, verify):
 
 def test_save_leaves_only_the_ensemble(path):
     example_ensemble().save(path)
-    extra = ["codes.npy", "meta.json"] if path.suffix == "" else []
+    extra = ["codes-*.npy", "meta.json"] if path.suffix == "" else []
     assert names(path.parent) == sorted([path.name, *extra])
     reference = path.parent / "reference"
     reference.touch()
@@ -866,8 +970,10 @@ def test_save_follows_a_link(path):
     [
         {"thesis.tex": "mine"},
         {"meta.json": "{}"},
-        {"meta.json": "{}", "codes.npy": ""},
-        {"meta.json": "gpu_consensus.Ensemble", "codes.npy": "", "notes": "mine"},
+        {"meta.json": "{}", "codes-0123456789abcdef.npy": ""},
+        {"meta.json": "gpu_consensus.Ensemble", "notes": "mine"},
+        {"codes.npy": "mine"},
+        {"codes-0123456789abcdef.npy": "", "codes-mine.npy": "mine"},
     ],
 )
 def test_save_refuses_a_foreign_folder(tmp_path, content):
@@ -878,7 +984,7 @@ def test_save_refuses_a_foreign_folder(tmp_path, content):
     with pytest.raises(FileExistsError, match="exists and is not an ensemble"):
         example_ensemble().save(folder)
     assert {p.name: p.read_text() for p in folder.iterdir()} == content
-    assert names(tmp_path) == sorted(["folder", *content])
+    assert len(names(tmp_path)) == 1 + len(content)
 
 
 def test_save_refuses_a_file_where_a_folder_goes(tmp_path):
@@ -919,27 +1025,160 @@ def test_a_write_that_fails_leaves_the_old_ensemble(
         assert_same(Ensemble.load(path), example_ensemble(0))
 
 
-@pytest.mark.parametrize("failing", [1, 2])
-def test_a_rename_that_fails_leaves_the_old_ensemble(path, monkeypatch, failing):
+def test_a_rename_that_fails_leaves_the_old_ensemble(path, monkeypatch):
     example_ensemble(0).save(path)
     before = names(path.parent)
-    calls = []
-    replace = Path.replace
 
-    def fail_once(self, target):
-        calls.append(target)
-        if len(calls) == failing:
-            raise OSError(errno.EIO, "broken disk")
-        return replace(self, target)
+    def broken(self, target):
+        raise OSError(errno.EIO, "broken disk")
 
-    monkeypatch.setattr(Path, "replace", fail_once)
-    if path.suffix == ".npz" and failing == 2:
-        example_ensemble(0).save(path)  # has one rename only
-    else:
-        with pytest.raises(OSError, match="broken disk"):
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", broken)
+        with pytest.raises(OSError, match=r"^cannot write '[^']*': broken disk; c"):
             example_ensemble(1).save(path)
     assert_same(Ensemble.load(path), example_ensemble(0))
     assert names(path.parent) == before
+
+
+@pytest.mark.parametrize("old", [True, False])
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "broken"), KeyboardInterrupt()])
+@pytest.mark.parametrize("done", [True, False])
+def test_a_save_that_stops_at_any_step(tmp_path, monkeypatch, old, error, done):
+    """The k-th step raises, after it is ``done`` or before, for every k."""
+    steps = [(Path, "mkdir"), (Path, "open"), (np, "save"), (os, "fsync")]
+    steps += [(Path, "replace"), (Path, "unlink"), (Path, "iterdir")]
+    path = tmp_path / "ensemble"
+    n_steps = stop_at = 0
+
+    def breaking(call):
+        def step(*args, **options):
+            nonlocal n_steps
+            n_steps += 1
+            stop = n_steps == stop_at
+            if stop and not done:
+                raise error
+            result = call(*args, **options)
+            if stop:
+                raise error
+            return result
+
+        return step
+
+    while stop_at <= n_steps:
+        if old:
+            example_ensemble(0).save(path)
+        stop_at, n_steps = stop_at + 1, 0
+        with monkeypatch.context() as patch, suppress(OSError, KeyboardInterrupt):
+            for owner, name in steps:
+                patch.setattr(owner, name, breaking(getattr(owner, name)))
+            example_ensemble(1).save(path)
+        if old or (path / "meta.json").exists():
+            found = Ensemble.load(path)
+            assert_same(found, example_ensemble(int(found.codes[0, 0] != OLD_CODE)))
+        example_ensemble(2).save(path)
+        assert_same(Ensemble.load(path), example_ensemble(2))
+        assert names(tmp_path) == ["codes-*.npy", "ensemble", "meta.json"]
+        shutil.rmtree(path)
+    assert stop_at > 6
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_save_that_is_killed_at_any_step(tmp_path):
+    """Nothing is cleaned up then: the child leaves at its k-th call of the system."""
+    program = """
+import itertools, os, sys
+import numpy as np
+from gpu_consensus import Ensemble
+
+def ensemble(label):
+    return Ensemble.from_codes(np.full((1, 9), label, np.uint8), [3])
+
+def kill(event, args):
+    global left
+    left -= event == "open" or event.startswith(("os.", "fcntl."))
+    if left < 0:
+        os._exit(1)
+
+path = sys.argv[1]
+for k, old in itertools.product(range(99), (True, False)):
+    if old:
+        ensemble(0).save(path)
+    child = os.fork()
+    if not child:
+        left = k
+        sys.addaudithook(kill)
+        ensemble(1).save(path)
+        os._exit(0)
+    killed = os.waitpid(child, 0)[1]
+    if old or os.path.exists(path + "/meta.json"):
+        found = Ensemble.load(path).codes
+        assert (found == found[0, 0]).all() and found[0, 0] in (0, 1), found
+        assert killed or found[0, 0] == 1
+    ensemble(2).save(path)
+    assert (Ensemble.load(path).codes == 2).all()
+    assert len(os.listdir(path)) == 2, os.listdir(path)
+    for name in os.listdir(path):
+        os.remove(os.path.join(path, name))
+    os.rmdir(path)
+    if not killed and old:
+        break
+print("steps", k)
+"""
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, tmp_path / "ensemble"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert 6 < int(result.stdout.split()[1]) < 98
+
+
+@pytest.mark.parametrize("locks", [True, False])
+@pytest.mark.parametrize("n_savers", [1, 2])
+def test_load_beside_savers(tmp_path, monkeypatch, n_savers, locks):
+    if not locks:
+        monkeypatch.setattr(storage, "_is_alone", lambda handle: False)
+    path = tmp_path / "ensemble"
+    ensembles = [
+        Ensemble.from_codes(np.full((1, 999), label, np.uint8), [3]) for label in (0, 1)
+    ]
+    ensembles[0].save(path)
+    stop = threading.Event()
+
+    def save():
+        for label in itertools.cycle((1, 0)):
+            if stop.is_set():
+                return
+            ensembles[label].save(path)
+
+    with ThreadPoolExecutor(n_savers) as pool:
+        savers = [pool.submit(save) for _ in range(n_savers)]
+        try:
+            seen, end = set(), time.monotonic() + 0.3
+            while time.monotonic() < end or seen != {0, 1}:
+                found = Ensemble.load(path).codes
+                assert (found == found[0, 0]).all()
+                seen.add(int(found[0, 0]))
+        finally:
+            stop.set()
+        for saver in savers:
+            saver.result()
+    assert Ensemble.load(path).codes[0, 0] in (0, 1)
+    if locks:
+        ensembles[0].save(path)
+    if locks or n_savers == 1:
+        assert names(path) == ["codes-*.npy", "meta.json"]
+
+
+def test_codes_have_no_other_name(tmp_path):
+    np.save(tmp_path / "codes-0123456789abcdef.npy", example_ensemble().codes)
+    path = tmp_path / "ensemble"
+    for name in ("../codes-0123456789abcdef.npy", "codes.npy", 7, None):
+        example_ensemble().save(path)
+        rewrite(path, codes=name)
+        with pytest.raises(ValueError, match=f"its description names {name!r} as"):
+            Ensemble.load(path)
 
 
 @pytest.mark.parametrize("name", ["ensemble", "ensemble.npz"])
@@ -1062,7 +1301,7 @@ def test_description_that_is_no_object(path, text):
 @pytest.mark.parametrize("mmap", [True, False])
 def test_truncated_codes(tmp_path, keep, mmap):
     example_ensemble().save(tmp_path / "ensemble")
-    file = tmp_path / "ensemble" / "codes.npy"
+    file = codes_file(tmp_path / "ensemble")
     assert file.stat().st_size == 248
     file.write_bytes(file.read_bytes()[:keep])
     with pytest.raises(ValueError, match="is not a readable ensemble"):
@@ -1070,12 +1309,13 @@ def test_truncated_codes(tmp_path, keep, mmap):
 
 
 def test_missing_half_of_a_folder(tmp_path):
-    for name in ("codes.npy", "meta.json"):
-        example_ensemble().save(tmp_path / "ensemble")
-        (tmp_path / "ensemble" / name).unlink()
-        with pytest.raises(ValueError, match=rf"\(it lacks {name}\)"):
-            Ensemble.load(tmp_path / "ensemble")
-        shutil.rmtree(tmp_path / "ensemble")
+    path = tmp_path / "ensemble"
+    for pattern in ("codes-*.npy", "meta.json"):
+        example_ensemble().save(path)
+        (file,) = path.glob(pattern)
+        file.unlink()
+        with pytest.raises(ValueError, match=rf"\(it lacks {file.name}\)"):
+            Ensemble.load(path)
 
 
 def test_truncated_archive(tmp_path):
@@ -1088,14 +1328,14 @@ def test_truncated_archive(tmp_path):
             Ensemble.load(path)
 
 
-@pytest.mark.parametrize("name", ["codes.npy", "meta.json", ""])
+@pytest.mark.parametrize("name", ["codes-*.npy", "meta.json", ""])
 def test_any_flipped_bit_is_an_error_or_harmless(tmp_path, name):
     ens = Ensemble.from_partitions(
         [["a", "b", "a", None], [0, 1, 2, 2]], weights=[1, 2]
     )
     path = tmp_path / ("ensemble" if name else "ensemble.npz")
     ens.save(path)
-    file = path / name if name else path
+    (file,) = path.glob(name) if name else [path]
     whole = file.read_bytes()
     rng = np.random.default_rng(0)
     n_refused = 0
@@ -1114,7 +1354,7 @@ def test_any_flipped_bit_is_an_error_or_harmless(tmp_path, name):
 def test_a_flipped_bit_in_the_codes_is_found(tmp_path):
     ens = example_ensemble()
     ens.save(tmp_path / "ensemble")
-    file = tmp_path / "ensemble" / "codes.npy"
+    file = codes_file(tmp_path / "ensemble")
     damaged = bytearray(file.read_bytes())
     damaged[-1] ^= 1
     file.write_bytes(damaged)
@@ -1145,7 +1385,7 @@ def test_pickles_are_never_opened(path):
     bombs = np.array([[Bomb()]], dtype=object)
     for codes, meta in ((bombs, np.str_("{}")), (np.zeros((1, 1)), bombs)):
         if path.is_dir():
-            np.save(path / "codes.npy", bombs, allow_pickle=True)
+            np.save(codes_file(path), bombs, allow_pickle=True)
         else:
             np.savez(path, codes=codes, meta=meta)
         with pytest.raises(

@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.datasets import load_iris, make_blobs
-from sklearn.model_selection import ParameterGrid
+from sklearn.model_selection import GridSearchCV, ParameterGrid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -74,6 +74,19 @@ def test_pipeline_clone_set_params_and_pandas():
     ):
         fitted = clone(model).set_params(**parameters).fit(X)
         assert len(np.unique(fitted.labels_)) == parameters["n_clusters"]
+
+
+def test_grid_search_with_a_score_of_the_labels():
+    X, y = load_iris(return_X_y=True)
+    every = np.arange(150)
+    search = GridSearchCV(
+        gpc.ConsensusClustering(3, n_partitions=8, random_state=0),
+        {"strategy": ["rps", "restarts"], "n_clusters": [2, 3]},
+        scoring=lambda model, X, y: gpc.metrics.adjusted_rand(y, model.labels_),
+        cv=[(every, every)],
+    ).fit(X, y)
+    assert search.best_params_["n_clusters"] == 3
+    assert search.best_score_ > 0.6
 
 
 def test_sparse_text_is_clustered_by_angle():

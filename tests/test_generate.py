@@ -27,6 +27,7 @@ import gpu_consensus
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.features import check_features, count_distinct_rows
 from gpu_consensus.generate import drop_labels, generate_partitions
+from gpu_consensus.generation.store import plain_seed, seed_from_plain
 from gpu_consensus.generation.views import STRATEGIES, draw_zipf_weights
 from gpu_consensus.kmeans import kmeans
 
@@ -600,6 +601,15 @@ def test_no_object_loses_its_last_label(r, n, share, seed):
         assert set(named[has[:, i]]) == set(lossy.categories[i])
 
 
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame])
+def test_drop_labels_takes_what_an_ensemble_takes(make):
+    labels = make([["a", "x"], ["a", "y"], ["b", "y"], ["b", None]])
+    lossy = drop_labels(labels, 0.5, random_state=0)
+    assert same(lossy, drop_labels(Ensemble(labels), 0.5, random_state=0))
+    with pytest.raises(TypeError, match="labels is a plain list"):
+        drop_labels([[0, 1], [1, 1]], 0.5)
+
+
 def test_drop_labels_share_is_checked():
     with pytest.raises(ValueError, match=r"share=1 should be a number in \[0, 1\)"):
         drop_labels(Ensemble.from_partitions([[0, 1]]), 1)
@@ -674,6 +684,32 @@ def test_checkpoint_keeps_missing_and_wide_labels(tmp_path, form):
             )
             assert same(plain, kept)
             assert kept.codes.dtype == plain.codes.dtype
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        np.random.SeedSequence(),
+        np.random.SeedSequence(np.int64(5)),
+        np.random.SeedSequence(np.array([1, 2**63, 3], dtype=np.uint64)),
+        np.random.SeedSequence([2**63, 1], spawn_key=np.array([4, 0]), pool_size=8),
+        np.random.SeedSequence((1, (2, np.uint8(3))), spawn_key=(7,)),
+        np.random.SeedSequence(range(3)).spawn(2)[1].spawn(1)[0],
+    ],
+)
+def test_seeds_as_plain_numbers(seed, tmp_path):
+    plain = plain_seed(seed)
+    again = seed_from_plain(json.loads(json.dumps(plain)))
+    assert plain_seed(again) == plain
+    for one, other in ((seed, again), (seed.spawn(1)[0], again.spawn(1)[0])):
+        assert one.generate_state(4).tolist() == other.generate_state(4).tolist()
+    X, _ = blobs(30)
+    whole = generate_partitions(X, 2, random_state=seed)
+    for random_state in (seed, seed, None):
+        options = {"random_state": random_state, "checkpoint": tmp_path / "run"}
+        assert same(whole, generate_partitions(X, 2, **options))
+    with pytest.raises(ValueError, match="random_state differs"):
+        generate_partitions(X, 2, random_state=1, checkpoint=tmp_path / "run")
 
 
 def test_checkpoint_of_another_call(tmp_path):

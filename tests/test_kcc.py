@@ -385,7 +385,6 @@ BAD = [
     ({"init": [0] * 60}, ValueError, "init has 1 different labels but n_clusters=3"),
     ({"n_init": 0}, ValueError, "n_init=0 should be >= 1"),
     ({"max_iter": 0}, ValueError, "max_iter=0 should be >= 1"),
-    ({"refine": "yes"}, ValueError, "refine='yes' is unknown"),
     ({"on_unlabelled": "drop"}, ValueError, "on_unlabelled='drop' is unknown"),
     ({"backend": "cuda"}, ValueError, "backend='cuda' is unknown"),
     ({"n_jobs": 0}, ValueError, "n_jobs=0 should be >= 1"),
@@ -451,3 +450,83 @@ def test_stopping_early_warns():
     with pytest.warns(gpc.ConvergenceWarning, match="did not converge in max_iter=1"):
         result = gpc.kcc(labels, 3, n_init=1, max_iter=1, refine=False, random_state=0)
     assert not result.converged
+
+
+@pytest.mark.parametrize("refine", [False, True, "auto"])
+def test_seeds_that_are_a_fixed_point_at_once_have_their_objective(refine):
+    """All starts of identical partitions are the answer already."""
+    labels = np.tile(np.repeat([0, 1, 2], 10)[:, None], (1, 5))
+    result = gpc.kcc(labels, 3, "c", refine=refine, random_state=0)
+    assert np.isfinite(result.history).all()
+    assert result.objective == pytest.approx(0, abs=1e-12)
+    assert result.value == pytest.approx(2 / 3)
+    with pytest.warns(UserWarning, match="n_clusters=1"):
+        one = gpc.kcc(np.zeros((5, 3), int), 1)
+    assert one.value == 0
+    assert one.objective == 0
+
+
+@given(st.integers(0, 10**6), st.sampled_from(UTILITIES), st.booleans())
+@settings(max_examples=40)
+def test_results_are_finite_and_consistent_without_refinement(seed, utility, weighted):
+    labels, _ = noisy(seed, n=20, r=4)
+    weights = [1, 1, 0, 3] if weighted else None
+    result = gpc.kcc(
+        labels, 3, utility, weights=weights, refine=False, random_state=seed
+    )
+    assert np.isfinite(result.history).all()
+    ens = gpc.Ensemble(labels, weights)
+    objective, value = oracles.kcc_objective_and_value(
+        ens.labels, result.labels, ens.weights, utility
+    )
+    assert result.objective == pytest.approx(objective, rel=1e-9)
+    assert result.value == pytest.approx(value, rel=1e-9, abs=1e-9)
+
+
+def test_an_init_cluster_of_unlabelled_objects_only_is_filled():
+    labels = np.array([[0, -1], [-1, 0], [1, 1], [-1, -1]])
+    result = gpc.kcc(labels, 3, init=[0, 0, 1, 2], on_unlabelled="keep")
+    assert sorted(result.labels.tolist()) == [-1, 0, 1, 2]
+
+
+def test_init_takes_any_labels():
+    labels, _ = noisy(6, n=12)
+    names = ["a", "b", "c"] * 4
+    expected = gpc.kcc(labels, 3, init=np.arange(12) % 3).labels
+    for init in (
+        names,
+        np.ma.array(np.arange(12) % 3, mask=[0] * 12),
+        [(name, 1) for name in names],
+    ):
+        assert np.array_equal(gpc.kcc(labels, 3, init=init).labels, expected)
+    mixed = [-1, *names[1:]]
+    assert len(gpc.kcc(labels, 3, init=mixed).labels) == 12
+
+
+def test_objects_known_only_to_weightless_partitions_are_unknown_to_predict():
+    labels = np.array([[0, 0, 1], [0, 0, 2], [1, 1, 1], [-1, -1, 2]])
+    options = {"weights": [1, 1, 0], "on_unlabelled": "keep", "random_state": 0}
+    result = gpc.kcc(labels, 2, **options)
+    assert np.array_equal(result.predict(labels), result.labels)
+    assert result.labels[3] == -1
+
+
+def test_few_restarts_at_a_time_change_nothing():
+    labels, _ = noisy(8, n=120, r=10, k=4)
+    at_once = gpc.kcc(labels, 5, n_init=7, random_state=3)
+    in_turn = gpc.kcc(labels, 5, n_init=7, random_state=3, memory_limit=1)
+    assert np.array_equal(at_once.labels, in_turn.labels)
+    assert np.array_equal(at_once.history, in_turn.history)
+
+
+@pytest.mark.parametrize("value", ["False", "yes", 0, None])
+def test_refine_is_a_bool_or_auto(value):
+    with pytest.raises(ValueError, match="should be 'auto', True or False"):
+        gpc.kcc(noisy(0)[0], 3, refine=value)
+
+
+def test_numpy_bools_are_bools():
+    labels, _ = noisy(25, n=80)
+    a = gpc.kcc(labels, 6, n_init=2, refine=np.False_, random_state=0)
+    b = gpc.kcc(labels, 6, n_init=2, refine=False, random_state=0)
+    assert np.array_equal(a.history, b.history)

@@ -210,3 +210,29 @@ def test_a_checkpoint_of_another_call_is_refused(tmp_path):
         gpc.kcc(labels, 3, random_state=0, checkpoint=path)
     with pytest.raises(OSError, match="cannot write"):
         gpc.kcc(labels, 3, random_state=0, checkpoint=tmp_path / "no" / "run.npz")
+
+
+def test_a_checkpoint_knows_children_of_a_seed_and_utilities_apart(tmp_path):
+    labels, _ = noisy(6, n=100, r=6)
+    path = tmp_path / "run.npz"
+    children = np.random.SeedSequence(0).spawn(2)
+    gpc.kcc(labels, 6, n_init=1, random_state=children[0], checkpoint=path)
+    with pytest.raises(ValueError, match=r"\(its random_state differs\)"):
+        gpc.kcc(labels, 6, n_init=1, random_state=children[1], checkpoint=path)
+    path.unlink()
+    square = gpc.Utility(lambda m: (m**2).sum(-1), lambda m: 2 * m)
+    quartic = gpc.Utility(lambda m: (m**4).sum(-1), lambda m: 4 * m**3)
+    gpc.kcc(labels, 3, square, random_state=0, checkpoint=path)
+    with pytest.raises(ValueError, match=r"\(its utility differs\)"):
+        gpc.kcc(labels, 3, quartic, random_state=0, checkpoint=path)
+
+
+def test_a_checkpoint_of_given_labels(tmp_path):
+    labels, _ = noisy(7, n=60)
+    init = np.where(np.arange(60) == 5, np.nan, np.arange(60) % 3)
+    results = [
+        gpc.kcc(labels, 3, init=init, checkpoint=tmp_path / "run.npz") for _ in range(2)
+    ]
+    assert np.array_equal(results[0].labels, results[1].labels)
+    with pytest.raises(ValueError, match=r"\(its init differs\)"):
+        gpc.kcc(labels, 3, init=init[::-1], checkpoint=tmp_path / "run.npz")

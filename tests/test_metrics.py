@@ -22,7 +22,7 @@ from sklearn.metrics import (
     rand_score,
 )
 
-from gpu_consensus import Ensemble, metrics
+from gpu_consensus import Ensemble, contingency, metrics
 
 # The oracles: scikit-learn where it has the measure, else the definition over sets,
 # pairs and permutations. They take complete labels.
@@ -177,7 +177,7 @@ def test_missing_labels_are_the_measure_on_the_objects_that_have_both(name, pair
 @pytest.mark.parametrize("name", ["adjusted_rand", "nmi", "rand_distance", "accuracy"])
 @pytest.mark.parametrize("n_labels", [3, 40, 700])
 def test_few_and_many_labels_in_blocks_of_any_size(name, block, n_labels, monkeypatch):
-    monkeypatch.setattr(metrics, "BLOCK", block)
+    monkeypatch.setattr(contingency, "BLOCK", block)
     rng = np.random.default_rng(n_labels)
     a = rng.integers(0, n_labels, 900)
     b = np.where(rng.random(900) < 0.5, a, rng.integers(0, n_labels, 900))
@@ -191,6 +191,18 @@ def test_few_and_many_labels_in_blocks_of_any_size(name, block, n_labels, monkey
     assert measure(name)(
         np.append(np.where(gaps, -1, a), a[gaps]), np.append(b, b[gaps])
     ) == close(expected)
+
+
+def test_any_number_of_clusters():
+    n = 70_000
+    own, half = np.arange(n), np.arange(n) // 2
+    assert metrics.adjusted_rand(own, own[::-1]) == 1
+    assert metrics.rand_distance(own, half) == n / 2 / math.comb(n, 2)
+    assert metrics.variation_of_information(own, half) == pytest.approx(1)
+    assert metrics.purity(half, own) == 1
+    assert metrics.compactness(own[:, None], own.astype(str)) == 0
+    zeros = Ensemble(np.zeros((n, 1), int))
+    assert metrics.consensus_criterion(zeros, own, "purity") == 1
 
 
 def test_pair_counts_are_exact_beyond_64_bits():

@@ -102,6 +102,24 @@ def test_blocks_change_nothing(monkeypatch, block):
     assert plain.objective == other.objective
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_the_compiled_search_gives_the_same_bits(monkeypatch, missing):
+    numba = pytest.importorskip("numba")
+    labels, _ = noisy(1, n=400, r=15, missing=missing)
+    plain = {u: gpc.kcc(labels, 5, u, n_init=2, random_state=0) for u in ("h", "nl5")}
+    monkeypatch.setattr(refine_module, "_WORTH_COMPILING", 0)
+    assert isinstance(refine_module._finder(1), numba.core.dispatcher.Dispatcher)
+    for utility, expected in plain.items():
+        found = gpc.kcc(labels, 5, utility, n_init=2, random_state=0)
+        assert np.array_equal(found.labels, expected.labels)
+        assert np.array_equal(found.history, expected.history)
+
+
+def test_without_numba_and_without_a_cache(monkeypatch):
+    monkeypatch.setattr(refine_module.importlib.util, "find_spec", lambda name: None)
+    assert refine_module._finder(1 << 40) is refine_module.find_move
+
+
 @pytest.mark.parametrize("utility", ["c", "h", "cos", "l8", "nh"])
 def test_no_single_move_is_left(utility):
     labels, _ = noisy(2, n=40, r=8, missing=0.2)

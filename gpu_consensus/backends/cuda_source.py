@@ -50,7 +50,7 @@ class Kernel(NamedTuple):
 def assign_kernel(code: str, chunks: int, rows: int, row_table: int) -> Kernel:
     """Return the form of ``assign`` for a type of codes and a shape."""
     # registers decide: two rows of 32 columns, or two tables, take most of them
-    threads = 256 if row_table == 2 or (rows == 2 and chunks == 8) else 512
+    threads = 384 if rows == 2 and chunks == 8 else 256 if row_table == 2 else 512
     min_blocks = 2 if rows == 1 and row_table == 0 else 1
     defines = (
         ("CODE", code),

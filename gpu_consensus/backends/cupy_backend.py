@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _NULL = np.intp(0)  # a pointer to nothing
 _MOST_GRID_Y = 65_535
+_FREE_SHARED = 48 << 10  # bytes that a block may have without asking
 
 
 class DeviceMemoryWarning(UserWarning):
@@ -57,6 +58,7 @@ class CupyBackend:
         self.device = cupy.cuda.Device()
         attributes = self.device.attributes
         self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
+        self.shared_free = min(self.shared_limit, _FREE_SHARED)
         self.shared_per_processor = int(attributes["MaxSharedMemoryPerMultiprocessor"])
         self.n_processors = int(attributes["MultiProcessorCount"])
 
@@ -204,8 +206,7 @@ class CupyBackend:
             before = self.xp.ascontiguousarray(before)
         n_restarts, n_rows = after.shape
         n_clusters = counts.shape[2]
-        most = min(self.shared_limit, 48 << 10) // 4
-        groups, bins = count_groups(offsets, n_clusters, most)
+        groups, bins = count_groups(offsets, n_clusters, self.shared_free // 4)
         work = (len(groups) - 1) * n_restarts
         grid = (self._grid(n_rows, 2048)[0], min(work, _MOST_GRID_Y))
         self._launch(
@@ -353,7 +354,7 @@ class CupyBackend:
         n_columns = n_restarts * n_clusters
         shape = (int(offsets[-1]), n_restarts, n_clusters)
         counts: Counts = self.xp.zeros(shape, dtype=np.int64)
-        lines = min(int(np.diff(offsets).max()), (48 << 10) // 256)
+        lines = min(int(np.diff(offsets).max()), self.shared_free // 256)
         work = len(codes) * -(-n_columns // 32)
         with stage("soft_count"):
             self._launch(
@@ -411,9 +412,14 @@ class CupyBackend:
         metric: str = "euclidean",
     ) -> npt.NDArray[np.int32]:
         """See the Protocol."""
-        from gpu_consensus.kmeans import kmeans
+        from gpu_consensus.generation import device
 
-        return kmeans(self.to_host(X), n_clusters, seed, metric=metric)[0]
+        device.wants_device("cupy", X, "kmeans")  # or raises, and says why
+        X = device.load_features(X, metric)
+        labels = device.cuml_kmeans(X, n_clusters, seed).labels_
+        _, found = self.xp.unique(labels, return_inverse=True)
+        compact: npt.NDArray[np.int32] = found.astype(np.int32)
+        return compact
 
     def _launch(
         self,
@@ -424,7 +430,7 @@ class CupyBackend:
         shared: int = 0,
     ) -> None:
         function = compiled(kernel, self.device.id)
-        if shared > 48 << 10:
+        if shared > _FREE_SHARED:
             function.max_dynamic_shared_size_bytes = shared
         function(grid, block, arguments, shared_mem=shared)
 

@@ -236,9 +236,10 @@ def n_threads(n_jobs: int | None) -> int:
             return cores
         number = int(asked) if asked.isdecimal() else asked
         return check_int("GPU_CONSENSUS_NUM_THREADS", number, 1)
-    if n_jobs == -1:
-        return cores
-    return check_int("n_jobs", n_jobs, 1, cure="or -1 or None for all cores")
+    number = check_int("n_jobs", n_jobs, -cores, cure="-1 or None for all cores")
+    if number == 0:
+        raise ValueError("n_jobs=0 should be >= 1, or -1 or None for all cores.")
+    return number if number > 0 else cores + 1 + number
 
 
 def smallest_unsigned(n_clusters: int) -> npt.DTypeLike:

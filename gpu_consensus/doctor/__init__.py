@@ -6,10 +6,11 @@ import importlib.metadata
 import os
 import platform
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gpu_consensus.backends import NAMES, choose_backend, why_no_device, why_unavailable
+from gpu_consensus.backends import NAMES, choose_backend, why_unavailable
 from gpu_consensus.backends.numpy_backend import n_threads
 from gpu_consensus.doctor.self_test import self_test
 
@@ -35,8 +36,8 @@ class Diagnosis:
     Attributes
     ----------
     python, machine : str
-    n_threads : int
-        Threads that CPU backends use by default.
+    n_threads : int or str
+        Threads that CPU backends use by default, or why that cannot be told.
     packages : dict
         Version of every package that matters, None where it is absent.
     cuda : dict
@@ -48,12 +49,13 @@ class Diagnosis:
     self_test : dict
         For each backend that can run an empty string, or how it differs from numpy.
     auto : str
-        What ``backend="auto"`` chooses for arrays on the host, and why.
+        What ``backend="auto"`` chooses for arrays on the host, and why; or why it
+        cannot choose.
     """
 
     python: str
     machine: str
-    n_threads: int
+    n_threads: int | str
     packages: dict[str, str | None]
     cuda: dict[str, str]
     devices: list[dict[str, Any]]
@@ -66,8 +68,10 @@ class Diagnosis:
         return asdict(self)
 
     def __str__(self) -> str:
+        unknown = isinstance(self.n_threads, str)
         lines = [
-            f"python    {self.python} on {self.machine}, {self.n_threads} threads",
+            f"python    {self.python} on {self.machine}",
+            f"threads   {'WRONG SETTING: ' if unknown else ''}{self.n_threads}",
             f"auto      {self.auto}",
         ]
         for name, reason in self.backends.items():
@@ -97,7 +101,8 @@ def doctor() -> Diagnosis:
     """Look at this machine: backends, devices, versions, and a test of each backend.
 
     On a machine with a GPU this is the first thing to run: it compares every primitive
-    of every backend with the reference and finds a wrong kernel.
+    of every backend with the reference and finds a wrong kernel. Whatever is broken
+    is told in the report and not raised.
 
     Examples
     --------
@@ -105,28 +110,48 @@ def doctor() -> Diagnosis:
     >>> gpc.doctor().backends["numpy"]
     ''
     """
-    reasons = {name: why_unavailable(name) for name in NAMES if name != "auto"}
-    tested = {
-        name: self_test(choose_backend(name, None))
-        for name, reason in reasons.items()
-        if not reason
-    }
+    reasons = {name: _try(why_unavailable, name) for name in NAMES if name != "auto"}
     return Diagnosis(
         python=sys.version.split()[0],
         machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        n_threads=n_threads(None),
+        n_threads=_threads(),
         packages={name: _version(name) for name in _PACKAGES},
-        cuda=_cuda(),
-        devices=_devices(),
+        cuda={} if reasons["cupy"] else _cuda(),
+        devices=[] if reasons["cupy"] else _devices(),
         backends=reasons,
-        self_test=tested,
+        self_test={
+            name: _try(_test, name) for name, reason in reasons.items() if not reason
+        },
         auto=_auto(),
     )
 
 
+def _try(ask: Callable[[str], str], name: str) -> str:
+    """Return the answer, or what went wrong: a broken CuPy can raise anything."""
+    try:
+        return ask(name)
+    except Exception as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _test(name: str) -> str:
+    return self_test(choose_backend(name, None, n_jobs=1))
+
+
+def _threads() -> int | str:
+    try:
+        return n_threads(None)
+    except (ValueError, TypeError) as error:
+        return str(error)
+
+
 def _auto() -> str:
     wish = os.environ.get("GPU_CONSENSUS_BACKEND")
-    name = choose_backend("auto", None).name
+    try:
+        name = choose_backend("auto", None, n_jobs=1).name
+    except Exception as error:
+        told = f" (GPU_CONSENSUS_BACKEND is {wish!r})" if wish else ""
+        return f"nothing{told}: {' '.join(str(error).split())}"
     if wish and wish != "auto":
         return f"{name}, because GPU_CONSENSUS_BACKEND says so"
     if name == "cupy":
@@ -135,18 +160,17 @@ def _auto() -> str:
 
 
 def _cuda() -> dict[str, str]:
-    if why_no_device():
-        return {}
     import cupy
 
     def text(version: int) -> str:
         return f"{version // 1000}.{version % 1000 // 10}"
 
-    return {
-        "driver": text(cupy.cuda.runtime.driverGetVersion()),
-        "runtime": text(cupy.cuda.runtime.runtimeGetVersion()),
-        "nvrtc": ".".join(str(part) for part in cupy.cuda.nvrtc.getVersion()),
+    asked: dict[str, Callable[[str], str]] = {
+        "driver": lambda _: text(cupy.cuda.runtime.driverGetVersion()),
+        "runtime": lambda _: text(cupy.cuda.runtime.runtimeGetVersion()),
+        "nvrtc": lambda _: ".".join(str(n) for n in cupy.cuda.nvrtc.getVersion()),
     }
+    return {part: _try(ask, part) for part, ask in asked.items()}
 
 
 def _version(package: str) -> str | None:
@@ -157,8 +181,6 @@ def _version(package: str) -> str | None:
 
 
 def _devices() -> list[dict[str, Any]]:
-    if why_no_device():
-        return []
     import cupy
 
     found = []

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, to_host
-from gpu_consensus.backends import require_device, why_no_device
+from gpu_consensus.backends import BackendError, require_device, why_no_device
 from gpu_consensus.features import check_features
 from gpu_consensus.generation import bases, views
 from gpu_consensus.generation.store import digest
@@ -34,6 +34,21 @@ def why_not_on_device(X: Any, base: Any) -> str:
             "only base='kmeans' is made on the device; generate with backend='numpy'."
         )
     return ""
+
+
+def cuml_kmeans(X: Any, n_clusters: int, seed: int) -> Any:
+    """Return cuML's k-means fitted to features on the device."""
+    from cuml.cluster import KMeans
+
+    # n_init: "auto" would mean ten; tol: 0 is refused; seed: cuML takes 31 bits
+    return KMeans(
+        n_clusters=n_clusters,
+        n_init=1,
+        max_iter=100,
+        tol=1e-4,
+        random_state=seed % 2**31,
+        output_type="cupy",
+    ).fit(X)
 
 
 def load_features(X: Any, metric: str) -> Any:
@@ -100,8 +115,6 @@ class DeviceMaker:
 
     def make(self, i: int, seed: np.random.SeedSequence) -> tuple[int, Any, int]:
         """Make partition ``i``: its number, its codes on the device and K_i."""
-        from cuml.cluster import KMeans
-
         xp = require_device()
         rng = np.random.default_rng(seed)
         n = self.X.shape[0]
@@ -110,15 +123,7 @@ class DeviceMaker:
         sample = view if rows is None else view[xp.asarray(rows)]
         assert self.recipe.k_range is not None
         k = views.draw_k(sample, self.recipe.k_range, rng)
-        # n_init: "auto" would mean ten; tol: 0 is refused; seed: cuML takes 31 bits
-        model = KMeans(
-            n_clusters=k,
-            n_init=1,
-            max_iter=100,
-            tol=1e-4,
-            random_state=int(rng.integers(2**31)),
-            output_type="cupy",
-        ).fit(sample)
+        model = cuml_kmeans(sample, k, int(rng.integers(2**31)))
         # empty clusters keep their centroid in cuML, so labels may skip values
         used, found = xp.unique(model.labels_, return_inverse=True)
         n_labels = len(used)
@@ -141,6 +146,6 @@ def wants_device(backend: str, X: Any, base: Any) -> bool:
     if backend == "cupy":
         reason = why_not_on_device(X, base)
         if reason:
-            raise RuntimeError(f"backend='cupy' cannot generate partitions: {reason}")
+            raise BackendError(f"backend='cupy' cannot generate partitions: {reason}")
         return True
     return backend == "auto" and on_device(X) and not why_not_on_device(X, base)

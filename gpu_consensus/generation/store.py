@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,8 @@ class PartitionStore:
             old = stored["call"].get(name)
             if old != value:
                 raise self._foreign(f"{name} was {old!r}, is {value!r}")
-        self.seed = np.random.SeedSequence(**stored["seed"])
-        if seed is not None and _plain_seed(seed) != stored["seed"]:
+        self.seed = seed_from_plain(stored["seed"])
+        if seed is not None and plain_seed(seed) != stored["seed"]:
             raise self._foreign("random_state differs")
 
     def read(self, i: int, n_samples: int) -> tuple[npt.NDArray[Any], int] | None:
@@ -118,7 +119,7 @@ class PartitionStore:
                     f"it is {stored['format']!r}, version {stored['version']}"
                 )
             stored["call"].keys()
-            np.random.SeedSequence(**stored["seed"])
+            seed_from_plain(stored["seed"])
         except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
             raise ValueError(
                 f"checkpoint={str(path)!r} is damaged (call.json: {error}); delete the "
@@ -138,7 +139,7 @@ class PartitionStore:
             "format": FORMAT,
             "version": VERSION,
             "call": call,
-            "seed": _plain_seed(self.seed),
+            "seed": plain_seed(self.seed),
         }
         text = json.dumps(stored, indent=1).encode()
         write_atomic(self.path / "call.json", lambda file: file.write(text))
@@ -154,13 +155,35 @@ def digest(X: Any) -> str:
     return found.hexdigest()
 
 
-def _plain_seed(seed: np.random.SeedSequence) -> dict[str, Any]:
-    entropy = seed.entropy
-    plain = (
-        entropy if isinstance(entropy, int) else [int(word) for word in entropy or ()]
-    )
+def plain_seed(seed: np.random.SeedSequence) -> dict[str, Any]:
+    """Describe a seed by integers and lists alone, as JSON can hold them.
+
+    How many children it has spawned is left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain_seed(np.random.SeedSequence(np.array([1, 2]), spawn_key=(3,)))
+    {'entropy': [1, 2], 'spawn_key': [3], 'pool_size': 4}
+    """
     return {
-        "entropy": plain,
-        "spawn_key": [int(key) for key in seed.spawn_key],
-        "pool_size": seed.pool_size,
+        "entropy": _plain_words(seed.entropy),
+        "spawn_key": _plain_words(seed.spawn_key),
+        "pool_size": int(seed.pool_size),
     }
+
+
+def seed_from_plain(plain: dict[str, Any]) -> np.random.SeedSequence:
+    """Make the seed that :func:`plain_seed` described."""
+    return np.random.SeedSequence(
+        plain["entropy"],
+        spawn_key=tuple(plain["spawn_key"]),
+        pool_size=plain["pool_size"],
+    )
+
+
+def _plain_words(words: Any) -> Any:
+    """Turn NumPy integers, arrays, ranges and tuples into integers and lists."""
+    if isinstance(words, Iterable) and not isinstance(words, str):
+        return [_plain_words(word) for word in words]
+    return words if isinstance(words, str) else int(words)

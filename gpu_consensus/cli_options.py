@@ -1,0 +1,96 @@
+"""Options that commands of ``gpu-consensus`` share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NoReturn
+
+import gpu_consensus as gpc
+from gpu_consensus import backends, examples
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say it, and exit with 2."""
+        self.exit(2, f"gpu-consensus: {message}; see {self.prog} --help.\n")
+
+
+def add_features(parser: argparse.ArgumentParser) -> None:
+    """Add the features and what to leave out of them."""
+    parser.add_argument(
+        "data", type=Path, nargs="?", help="features (.csv, .tsv, .npy, sparse .npz)"
+    )
+    parser.add_argument(
+        "--example", metavar="NAME", help=f"a built-in set: {', '.join(examples.NAMES)}"
+    )
+    parser.add_argument(
+        "--drop",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="leave out, by name or by number from 0",
+    )
+    add_header(parser)
+
+
+def add_header(
+    parser: argparse.ArgumentParser,
+    option: str = "--header",
+    text: str = "whether the first line holds names; guessed by default",
+) -> None:
+    """Add whether the first line of a text file holds names."""
+    action = argparse.BooleanOptionalAction
+    parser.add_argument(option, action=action, default=None, help=text)
+
+
+def add_generation(parser: argparse.ArgumentParser) -> None:
+    """Add how partitions are made."""
+    parser.add_argument("--n-partitions", type=int, default=100, help="default 100")
+    parser.add_argument("--strategy", default="rps", help="default rps")
+    parser.add_argument(
+        "--k-range", type=_pair, metavar="LOW:HIGH", help="clusters of the partitions"
+    )
+    parser.add_argument("--metric", default="euclidean", help="or cosine, for text")
+
+
+def add_consensus(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add how the consensus is found, and where it goes."""
+    parser.add_argument(
+        "--n-clusters", type=int, required=required, help="clusters of the consensus"
+    )
+    parser.add_argument(
+        "--method", default="kcc", help=f"one of {', '.join(gpc.METHODS)}"
+    )
+    parser.add_argument("--utility", help="utility of kcc, default h")
+    parser.add_argument("--n-init", type=int, help="starts, default 10")
+    parser.add_argument("--output", type=Path, help="labels, .csv or .npy")
+    add_common(parser)
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Add what every computation takes."""
+    parser.add_argument("--seed", type=_seed, help="same seed, same labels")
+    parser.add_argument(
+        "--backend", default="auto", help=f"one of {', '.join(backends.NAMES)}"
+    )
+    parser.add_argument("--n-jobs", type=int, help="threads, default all cores")
+    parser.add_argument(
+        "--checkpoint", type=Path, help="go on from here if interrupted"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} should be an integer >= 0")
+    return int(text)
+
+
+def _pair(text: str) -> tuple[int, int]:
+    low, _, high = text.partition(":")
+    if not (low.isdecimal() and high.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} should be two numbers like 2:10")
+    return int(low), int(high)

@@ -1,0 +1,284 @@
+"""The stand-in for ``cupy.ndarray``: NumPy arrays behind CuPy's rules.
+
+It is no subclass of ``numpy.ndarray``, as CuPy's is none: ``np.asarray`` of it raises
+and ``isinstance`` tells the two apart, so host code that forgets where an array lives
+fails here as it fails on a GPU.
+"""
+
+import ctypes
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from cudaemu.device import Allocation, DeviceHandle, Machine
+
+# Methods that NumPy may run on the memory, and whose results are arrays on the device.
+_METHODS = frozenset({
+    "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "copy", "cumprod",
+    "cumsum", "diagonal", "dot", "fill", "flatten", "item", "max", "mean", "min",
+    "nonzero", "prod", "ravel", "repeat", "reshape", "round", "sort", "squeeze", "std",
+    "sum", "swapaxes", "take", "tobytes", "tolist", "trace", "transpose", "var", "view",
+})  # fmt: skip
+
+
+class MemoryPointer:
+    """``array.data``: an address on a device."""
+
+    def __init__(self, allocation: Allocation, ptr: int) -> None:
+        self.allocation = allocation
+        self.ptr = ptr
+        self.device_id = allocation.device.id
+
+    def _span(self, nbytes: int) -> int:
+        start = self.ptr - self.allocation.address
+        if start + nbytes > self.allocation.nbytes:
+            raise ValueError(
+                f"{nbytes} bytes from offset {start} leave an allocation of "
+                f"{self.allocation.nbytes} bytes."
+            )
+        return self.ptr
+
+    def copy_from_host(self, mem: object, size: int) -> None:
+        address = getattr(mem, "value", mem)
+        ctypes.memmove(self._span(size), address, size)
+
+    def copy_from_host_async(
+        self, mem: object, size: int, stream: object = None
+    ) -> None:
+        self.copy_from_host(mem, size)
+
+    def copy_to_host(self, mem: object, size: int) -> None:
+        address = getattr(mem, "value", mem)
+        ctypes.memmove(address, self._span(size), size)
+
+    def copy_to_host_async(self, mem: object, size: int, stream: object = None) -> None:
+        self.copy_to_host(mem, size)
+
+    def copy_from_device(self, src: "MemoryPointer", size: int) -> None:
+        ctypes.memmove(self._span(size), src._span(size), size)
+
+    def copy_from_device_async(
+        self, src: "MemoryPointer", size: int, stream: object = None
+    ) -> None:
+        self.copy_from_device(src, size)
+
+    def memset(self, value: int, size: int) -> None:
+        ctypes.memset(self._span(size), value, size)
+
+    def memset_async(self, value: int, size: int, stream: object = None) -> None:
+        self.memset(value, size)
+
+
+class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array in the memory of a simulated device."""
+
+    def __init__(
+        self, machine: Machine, allocation: Allocation, host: np.ndarray
+    ) -> None:
+        self._machine = machine
+        self._allocation = allocation
+        self._host = host  # a view of the device's memory
+
+    shape = property(lambda self: self._host.shape)
+    dtype = property(lambda self: self._host.dtype)
+    ndim = property(lambda self: self._host.ndim)
+    size = property(lambda self: self._host.size)
+    nbytes = property(lambda self: self._host.nbytes)
+    itemsize = property(lambda self: self._host.itemsize)
+    strides = property(lambda self: self._host.strides)
+    flags = property(lambda self: self._host.flags)
+    T = property(lambda self: self.transpose())
+
+    @property
+    def data(self) -> MemoryPointer:
+        return MemoryPointer(self._allocation, self._host.ctypes.data)
+
+    @property
+    def device(self) -> DeviceHandle:
+        return DeviceHandle(self._machine, self._allocation.device.id)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.data.ptr, False),
+            "strides": None if self.flags.c_contiguous else self.strides,
+            "version": 3,
+        }
+
+    def get(
+        self,
+        stream: object = None,
+        order: str = "C",
+        out: np.ndarray | None = None,
+        blocking: bool = True,
+    ) -> np.ndarray:
+        if out is None:
+            return np.array(self._host, order=order)
+        _check_transfer(self, out)
+        if not (out.flags.c_contiguous or out.flags.f_contiguous):
+            raise RuntimeError(
+                "`out` cannot be specified when copying to non-contiguous ndarray"
+            )
+        out[...] = self._host
+        return out
+
+    def set(self, arr: np.ndarray, stream: object = None) -> None:
+        _check_transfer(self, arr)
+        if not (self.flags.c_contiguous or self.flags.f_contiguous):
+            raise RuntimeError("Cannot set to non-contiguous array")
+        self._host[...] = arr
+
+    def __array__(self, *_args: object, **_options: object) -> np.ndarray:
+        raise TypeError(
+            "Implicit conversion to a NumPy array is not allowed. Please use `.get()` "
+            "to construct a NumPy array explicitly."
+        )
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **options: object
+    ) -> object:
+        return on_device(self._machine, getattr(ufunc, method), inputs, options)
+
+    def __array_function__(
+        self, function: Callable, _types: object, args: tuple, options: dict
+    ) -> object:
+        return on_device(self._machine, function, args, options)
+
+    def __getattr__(self, name: str) -> object:
+        if name not in _METHODS:
+            raise AttributeError(f"'ndarray' object has no attribute {name!r}")
+
+        def method(*args: object, **options: object) -> object:
+            function = getattr(np.ndarray, name)
+            return on_device(self._machine, function, (self, *args), options)
+
+        return method
+
+    def __getitem__(self, key: object) -> "ndarray":
+        host = _lower(key)
+        picked = self._host[host]
+        if isinstance(picked, np.generic):  # CuPy gives a view of no dimensions
+            picked = self._host[(*(host if isinstance(host, tuple) else (host,)), ...)]
+        return lift(self._machine, picked, [self])
+
+    def __setitem__(self, key: object, value: object) -> None:
+        if isinstance(value, np.ndarray | list):
+            raise TypeError(f"Unsupported type {type(value)}")
+        self._host[_lower(key)] = _lower(value)
+
+    def __iter__(self) -> "Iterator[ndarray]":
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self._host)
+
+    def __bool__(self) -> bool:
+        return bool(self._host)
+
+    def __int__(self) -> int:
+        return int(self._host)
+
+    def __float__(self) -> float:
+        return float(self._host)
+
+    def __index__(self) -> int:
+        return self._host.__index__()
+
+    def __repr__(self) -> str:
+        return repr(self._host)
+
+    def __str__(self) -> str:
+        return str(self._host)
+
+
+def _check_transfer(array: ndarray, host: object) -> None:
+    if not isinstance(host, np.ndarray):
+        raise TypeError(f"Only numpy.ndarray can be used, not {type(host)}.")
+    if host.dtype != array.dtype:
+        raise TypeError(f"{host.dtype} array does not match {array.dtype} array")
+    if host.shape != array.shape:
+        raise ValueError(f"Shape mismatch: {host.shape} and {array.shape}")
+
+
+def new_array(
+    machine: Machine,
+    shape: object,
+    dtype: object,
+    *,
+    zero: bool = False,
+    order: str = "C",
+) -> ndarray:
+    """Allocate on the current device; poisoned unless ``zero``."""
+    shape = (shape,) if np.ndim(shape) == 0 else tuple(shape)
+    kind = np.dtype(dtype)
+    nbytes = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    allocation = machine.device().allocate(nbytes, zero=zero)
+    host = np.ndarray(shape, kind, allocation.bytes, order=order)
+    return ndarray(machine, allocation, host)
+
+
+def upload(machine: Machine, host: np.ndarray) -> ndarray:
+    """Copy a host array to the current device."""
+    fortran = host.flags.f_contiguous and not host.flags.c_contiguous
+    array = new_array(machine, host.shape, host.dtype, order="F" if fortran else "C")
+    array._host[...] = host
+    return array
+
+
+def on_device(
+    machine: Machine, function: Callable, args: tuple, options: dict
+) -> object:
+    """Let NumPy compute with device memory; the result is on the device.
+
+    Host arrays among the arguments raise, as in CuPy.
+    """
+    arrays: list[ndarray] = []
+    _collect((args, options), arrays)
+    out = options.get("out")
+    result = function(*_lower(args), **_lower(options))
+    if out is not None:
+        return out[0] if isinstance(out, tuple) else out
+    return lift(machine, result, arrays)
+
+
+def lift(machine: Machine, result: object, sources: list[ndarray]) -> object:
+    """Wrap a result: a view keeps its memory, anything new is allocated."""
+    if isinstance(result, np.generic):
+        result = np.asarray(result)
+    if isinstance(result, tuple | list):
+        kind = tuple if isinstance(result, tuple) else list
+        return kind(lift(machine, item, sources) for item in result)
+    if not isinstance(result, np.ndarray):
+        return result
+    for source in sources:
+        offset = result.ctypes.data - source._allocation.address
+        if 0 <= offset < max(1, source._allocation.nbytes):
+            return ndarray(machine, source._allocation, result)
+    return upload(machine, result)
+
+
+def _lower(value: object) -> object:
+    if isinstance(value, ndarray):
+        return value._host
+    if isinstance(value, tuple | list):
+        kind = tuple if isinstance(value, tuple) else list
+        return kind(_lower(item) for item in value)
+    if isinstance(value, dict):
+        return {name: _lower(item) for name, item in value.items()}
+    return value
+
+
+def _collect(value: object, arrays: list[ndarray]) -> None:
+    if isinstance(value, ndarray):
+        arrays.append(value)
+    elif isinstance(value, np.ndarray):
+        raise TypeError(f"Unsupported type {type(value)}")
+    elif isinstance(value, tuple | list):
+        for item in value:
+            _collect(item, arrays)
+    elif isinstance(value, dict):
+        _collect(tuple(value.values()), arrays)

@@ -1,0 +1,246 @@
+"""Simulated devices: their properties and their memory."""
+
+import ctypes
+import dataclasses
+import mmap
+import threading
+import weakref
+
+import numpy as np
+
+from cudaemu.config import config
+from cudaemu.errors import CUDARuntimeError, OutOfMemoryError
+
+# Shared memory that every kernel may use without asking.
+FREE_SHARED_BYTES = 48 * 1024
+ALIGNMENT = 512
+_LARGE = 1 << 20
+_GUARD_BYTES = 4096  # a multiple of the alignment
+_GUARD_BYTE = 0xA5
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceSpec:
+    """What a simulated device has; the defaults are an A100's but for the memory."""
+
+    name: str = "Emulated A100"
+    compute_capability: tuple[int, int] = (8, 0)
+    multiprocessors: int = 108
+    shared_memory_optin: int = 163 * 1024
+    shared_memory_per_multiprocessor: int = 164 * 1024
+    memory: int = 1 << 30
+
+
+class Device:
+    """The state of one device: which memory is in use."""
+
+    def __init__(self, id: int, spec: DeviceSpec) -> None:
+        self.id = id
+        self.spec = spec
+        self.used = 0
+        self.peak = 0
+        self.pool_limit = 0
+        # finalizers give memory back from whatever thread drops the last reference
+        self._lock = threading.RLock()
+        self._allocations: weakref.WeakSet[Allocation] = weakref.WeakSet()
+
+    def allocate(self, nbytes: int, *, zero: bool = False) -> "Allocation":
+        rounded = -(-nbytes // ALIGNMENT) * ALIGNMENT
+        with self._lock:
+            limit = min(self.pool_limit or self.spec.memory, self.spec.memory)
+            if self.used + rounded > limit:
+                raise OutOfMemoryError(rounded, self.used, self.pool_limit)
+            allocation = Allocation(self, nbytes, zero)
+            self.used += rounded
+            self.peak = max(self.peak, self.used)
+            self._allocations.add(allocation)
+            weakref.finalize(allocation, self._release, rounded)
+        return allocation
+
+    def _release(self, nbytes: int) -> None:
+        with self._lock:
+            self.used -= nbytes
+
+    def find(self, address: int) -> "Allocation | None":
+        """Return the allocation that an address lies in."""
+        with self._lock:
+            for allocation in self._allocations:
+                if 0 <= address - allocation.address < max(1, allocation.nbytes):
+                    return allocation
+        return None
+
+
+class Allocation:
+    """A piece of device memory, as cudaMalloc gives it: aligned and full of rubbish.
+
+    It lies between guards, which a kernel that writes too far hits before it hits the
+    test process, and which tell of it afterwards.
+    """
+
+    def __init__(self, device: Device, nbytes: int, zero: bool) -> None:
+        self.device = device
+        self.nbytes = nbytes
+        whole, fresh = _reserve(nbytes)
+        guard = (len(whole) - nbytes) // 2
+        self.guards = whole[:guard], whole[guard + nbytes :]
+        self.bytes = whole[guard : guard + nbytes]
+        self.address = self.bytes.ctypes.data
+        for part in self.guards:
+            part[:] = _GUARD_BYTE
+        if not zero:
+            self.bytes[:] = config.poison
+        elif not fresh:
+            self.bytes[:] = 0
+
+    def intact(self) -> bool:
+        """Return whether nobody wrote beside the allocation; mend it if so."""
+        damaged = [part for part in self.guards if (part != _GUARD_BYTE).any()]
+        for part in damaged:
+            part[:] = _GUARD_BYTE
+        return not damaged
+
+
+def _reserve(nbytes: int) -> tuple[np.ndarray, bool]:
+    """Return memory with guards, and whether it is known to be zero.
+
+    Large memory comes as untouched pages: a huge array of zeros costs nothing. But
+    AddressSanitizer needs malloc, of exactly the size, for its red zone at the end.
+    """
+    guards = 0 if config.mode == "asan" else 2 * _GUARD_BYTES
+    if nbytes >= _LARGE and guards:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        return np.frombuffer(mmap.mmap(-1, nbytes + guards, flags), np.uint8), True
+    libc = ctypes.CDLL(None)
+    libc.free.argtypes = [ctypes.c_void_p]
+    address = ctypes.c_void_p()
+    size = max(nbytes + guards, 1)
+    alignment = ctypes.c_size_t(ALIGNMENT)
+    if libc.posix_memalign(ctypes.byref(address), alignment, ctypes.c_size_t(size)):
+        raise MemoryError(f"the host has no {nbytes} bytes for a simulated device.")
+    raw = (ctypes.c_uint8 * size).from_address(address.value)
+    weakref.finalize(raw, libc.free, address.value).atexit = False
+    return np.frombuffer(raw, np.uint8)[: nbytes + guards], False
+
+
+class Machine:
+    """All devices of a simulated machine, and which one is current."""
+
+    def __init__(self, specs: tuple[DeviceSpec, ...]) -> None:
+        self.devices = [Device(id, spec) for id, spec in enumerate(specs)]
+        self._local = threading.local()
+
+    def device(self, id: int | None = None) -> Device:
+        """Return a device, the current one by default."""
+        if not self.devices:
+            raise CUDARuntimeError(
+                100, "cudaErrorNoDevice: no CUDA-capable device is detected"
+            )
+        id = self.current if id is None else id
+        if not 0 <= id < len(self.devices):
+            raise CUDARuntimeError(
+                101, "cudaErrorInvalidDevice: invalid device ordinal"
+            )
+        return self.devices[id]
+
+    @property
+    def current(self) -> int:
+        return getattr(self._local, "device", 0)
+
+    @current.setter
+    def current(self, id: int) -> None:
+        self._local.device = id
+
+
+class DeviceHandle:
+    """``cupy.cuda.Device``: names a device, makes it current in a ``with`` block."""
+
+    def __init__(self, machine: Machine, id: int | None = None) -> None:
+        self._machine = machine
+        self._before: list[int] = []
+        self.id = machine.device(id).id
+
+    def __enter__(self) -> "DeviceHandle":
+        self._before.append(self._machine.current)
+        self.use()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._machine.current = self._before.pop()
+
+    def use(self) -> None:
+        self._machine.current = self.id
+
+    def synchronize(self) -> None:
+        """Do nothing: every launch and copy is finished when it returns."""
+
+    def __int__(self) -> int:
+        return self.id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DeviceHandle) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"<CUDA Device {self.id}>"
+
+    @property
+    def spec(self) -> DeviceSpec:
+        return self._machine.device(self.id).spec
+
+    @property
+    def compute_capability(self) -> str:
+        return "{}{}".format(*self.spec.compute_capability)
+
+    @property
+    def mem_info(self) -> tuple[int, int]:
+        device = self._machine.device(self.id)
+        return self.spec.memory - device.used, self.spec.memory
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        major, minor = self.spec.compute_capability
+        return {
+            "ComputeCapabilityMajor": major,
+            "ComputeCapabilityMinor": minor,
+            "MultiProcessorCount": self.spec.multiprocessors,
+            "MaxSharedMemoryPerBlock": FREE_SHARED_BYTES,
+            "MaxSharedMemoryPerBlockOptin": self.spec.shared_memory_optin,
+            "MaxSharedMemoryPerMultiprocessor": (
+                self.spec.shared_memory_per_multiprocessor
+            ),
+            "ReservedSharedMemoryPerBlock": 1024,
+            "MaxThreadsPerBlock": 1024,
+            "MaxThreadsPerMultiProcessor": 2048,
+            "MaxBlocksPerMultiprocessor": 32,
+            "MaxRegistersPerBlock": 65536,
+            "MaxRegistersPerMultiprocessor": 65536,
+            "WarpSize": 32,
+            "L2CacheSize": 40 << 20,
+            "ConcurrentKernels": 1,
+            "AsyncEngineCount": 3,
+        }
+
+    @property
+    def properties(self) -> dict[str, object]:
+        """What ``cupy.cuda.runtime.getDeviceProperties`` returns."""
+        major, minor = self.spec.compute_capability
+        return {
+            "name": self.spec.name.encode(),
+            "totalGlobalMem": self.spec.memory,
+            "major": major,
+            "minor": minor,
+            "multiProcessorCount": self.spec.multiprocessors,
+            "sharedMemPerBlock": FREE_SHARED_BYTES,
+            "sharedMemPerBlockOptin": self.spec.shared_memory_optin,
+            "sharedMemPerMultiprocessor": self.spec.shared_memory_per_multiprocessor,
+            "reservedSharedMemPerBlock": 1024,
+            "regsPerBlock": 65536,
+            "regsPerMultiprocessor": 65536,
+            "maxThreadsPerBlock": 1024,
+            "maxThreadsPerMultiProcessor": 2048,
+            "warpSize": 32,
+            "l2CacheSize": 40 << 20,
+            "pciBusID": self.id + 1,
+        }

@@ -1,0 +1,153 @@
+"""``cupy.RawModule`` and ``cupy.RawKernel`` on the emulator."""
+
+from collections.abc import Sequence
+
+from cudaemu.device import FREE_SHARED_BYTES, Machine
+from cudaemu.errors import CUDADriverError
+from cudaemu.launch import Source
+from cudaemu.report import Report
+
+
+class RawModule:
+    """CUDA text; nothing is compiled, and no device needed, before it is used."""
+
+    machine: Machine
+
+    def __init__(
+        self,
+        *,
+        code: str,
+        options: tuple[str, ...] = (),
+        backend: str = "nvrtc",
+        translate_cucomplex: bool = False,
+        enable_cooperative_groups: bool = False,
+        name_expressions: Sequence[str] | None = None,
+        jitify: bool = False,
+    ) -> None:
+        if not isinstance(options, tuple):  # as Cython types it in CuPy
+            raise TypeError(f"options should be a tuple, not {type(options)}.")
+        if (
+            backend != "nvrtc"
+            or translate_cucomplex
+            or enable_cooperative_groups
+            or jitify
+        ):
+            raise NotImplementedError("the stand-in knows plain NVRTC modules only.")
+        self.code = code
+        self.options = options
+        self.name_expressions = tuple(name_expressions or ())
+        self._sources: dict[str, Source] = {}
+        # of (kernel, device): the driver keeps it with the function, not the object
+        self._shared_allowed: dict[tuple[str, int], int] = {}
+
+    def _source(self) -> Source:
+        major, minor = self.machine.device().spec.compute_capability
+        target = f"{major}{minor}"
+        if target not in self._sources:
+            self._sources[target] = Source(
+                self.code, self.options, self.name_expressions, target
+            )
+        return self._sources[target]
+
+    def compile(self, log_stream: object = None) -> None:
+        self._source().library()
+
+    def get_function(self, name: str) -> "Function":
+        if name not in self._source().library().kernels:
+            raise CUDADriverError(
+                "CUDA_ERROR_NOT_FOUND: named symbol not found: " + name
+            )
+        return Function(self, name)
+
+
+class Function:
+    """One kernel. ``report`` is that of its last launch."""
+
+    report: Report | None = None
+
+    def __init__(self, module: RawModule, name: str) -> None:
+        self._module = module
+        self.name = self.__name__ = name
+
+    def __call__(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: tuple[object, ...],
+        *,
+        shared_mem: int = 0,
+        stream: object = None,
+    ) -> None:
+        for name, shape in (("grid", grid), ("block", block)):
+            if not isinstance(shape, tuple):
+                raise TypeError(f"{name} should be a tuple, not {type(shape)}.")
+        device = self._module.machine.device()
+        library = self._module._source().library()
+        self.report = library.launch(
+            self.name, grid, block, args, shared_mem, device, self._allowed
+        )
+
+    @property
+    def _key(self) -> tuple[str, int]:
+        return self.name, self._module.machine.device().id
+
+    @property
+    def _allowed(self) -> int:
+        return self._module._shared_allowed.get(self._key, FREE_SHARED_BYTES)
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        return self._allowed
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        limit = self._module.machine.device().spec.shared_memory_optin
+        if not 0 <= size <= limit:
+            raise CUDADriverError(
+                f"CUDA_ERROR_INVALID_VALUE: max_dynamic_shared_size_bytes={size} "
+                f"should be at most {limit}."
+            )
+        self._module._shared_allowed[self._key] = size
+
+    @property
+    def max_threads_per_block(self) -> int:
+        return self._module._source().library().kernels[self.name].max_threads
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """Plausible numbers: only the two limits are the kernel's own."""
+        return {
+            "max_threads_per_block": self.max_threads_per_block,
+            "shared_size_bytes": 0,
+            "const_size_bytes": 0,
+            "local_size_bytes": 0,
+            "num_regs": 64,
+            "ptx_version": 80,
+            "binary_version": 80,
+            "cache_mode_ca": 0,
+            "max_dynamic_shared_size_bytes": self.max_dynamic_shared_size_bytes,
+            "preferred_shared_memory_carveout": -1,
+        }
+
+    num_regs = property(lambda self: self.attributes["num_regs"])
+    local_size_bytes = property(lambda self: self.attributes["local_size_bytes"])
+    shared_size_bytes = property(lambda self: self.attributes["shared_size_bytes"])
+
+
+class RawKernel:
+    """A module of one kernel, compiled at its first use."""
+
+    machine: Machine
+
+    def __init__(
+        self, code: str, name: str, options: tuple[str, ...] = (), **settings: object
+    ) -> None:
+        bound = type("RawModule", (RawModule,), {"machine": self.machine})
+        self._module = bound(code=code, options=options, **settings)
+        self.name = name
+
+    def __call__(self, *args: object, **options: object) -> None:
+        self._module.get_function(self.name)(*args, **options)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._module.get_function(self.name), name)

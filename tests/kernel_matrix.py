@@ -1,0 +1,144 @@
+"""Sizes at which kernels go wrong, sampled pair by pair, compared with numpy.
+
+``python kernel_matrix.py 5`` runs the first five cases: how asan mode, which needs a
+process of its own, is fed.
+"""
+
+import itertools
+import sys
+
+import numpy as np
+import oracles
+
+import gpu_consensus as gpc
+from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.kcc import KccRule, device_recipe
+from gpu_consensus.utilities import parse_utility
+
+FACTORS = {
+    "n": (1, 31, 32, 33, 255, 256, 257, 1000),
+    "n_labels": (1, 2, 7, 8, 32, 33, 255, 256, 300),
+    "n_clusters": (1, 2, 3, 7, 8, 9, 16, 31, 32, 33, 64, 65, 96, 97, 130),
+    "n_restarts": (1, 2, 3),
+    "missing": (0.0, 0.4),
+    "row_table": (0, 1, 2),
+    "utility": ("c", "h", "cos", "l3", "l8"),
+    "repeat": (1, 9),
+    "order": ("forward", "reverse", "random"),
+}
+
+
+def pairwise_cases(seed=0):
+    """Cases in which every two values of two factors meet, greedily few."""
+    rng = np.random.default_rng(seed)
+    names = list(FACTORS)
+    missing = {
+        (a, b, x, y)
+        for a, b in itertools.combinations(names, 2)
+        for x in FACTORS[a]
+        for y in FACTORS[b]
+    }
+    cases = []
+    while missing:
+        a, b, x, y = sorted(missing, key=str)[0]
+        best, gained = None, set()
+        for _ in range(20):
+            case = {
+                name: values[rng.integers(len(values))]
+                for name, values in FACTORS.items()
+            }
+            case |= {a: x, b: y}
+            pairs = {
+                (p, q, case[p], case[q]) for p, q in itertools.combinations(names, 2)
+            } & missing
+            if len(pairs) > len(gained):
+                best, gained = case, pairs
+        cases.append(best)
+        missing -= gained
+    return cases
+
+
+def draw(case, seed=0):
+    """An ensemble and assignments of a case's size."""
+    rng = np.random.default_rng(seed)
+    sizes = (case["n_labels"], 3, case["n_labels"], 1) * case["repeat"]
+    codes, _ = oracles.random_codes(rng, case["n"], sizes, case["missing"])
+    ens = gpc.Ensemble.from_codes(codes, sizes)
+    k, shape = case["n_clusters"], (case["n_restarts"], case["n"])
+    kind = np.min_scalar_type(k)
+    before, after = (rng.integers(k + 1, size=shape).astype(kind) for _ in range(2))
+    return rng, ens, before, after
+
+
+def check_case(backend, case):
+    """Compare every primitive with numpy; equal means every bit."""
+    numpy, up = NumpyBackend(1), backend.to_device
+
+    def same(name, found, expected):
+        found = backend.to_host(found)
+        assert found.dtype == expected.dtype, (name, case)
+        assert np.array_equal(found, expected), (name, case)
+
+    rng, ens, before, after = draw(case)
+    k, offsets, host = case["n_clusters"], ens.offsets, ens.codes
+    codes = backend.hold(host)
+    counts = numpy.count(host, offsets, before, k)
+    found = backend.count(codes, offsets, up(before), k)
+    same("count", found, counts)
+    backend.recount(codes, offsets, up(before), up(after), found)
+    same("recount", found, numpy.count(host, offsets, after, k))
+
+    rule = KccRule(ens, parse_utility(case["utility"])[1], ens.weights)
+    rule.recipe = device_recipe(rule, case["utility"])
+    table, _ = rule.table(counts)
+    same("table", backend.table(rule, up(counts), [])[0], table)
+
+    # coarse numbers make ties, fine ones show every rounding
+    rough = np.round(rng.normal(size=table.shape)).astype(np.float32)
+    full = rng.normal(size=table.shape).astype(np.float32)
+    row_table = (None, full[0], full)[case["row_table"]]
+    weight = rng.integers(1, 1000, size=case["n"]).astype(np.float32)
+    options = {"best": True, "gap": True}
+    for scores in (table, rough):
+        expected = numpy.assign(
+            host, offsets, scores, row_weight=weight, row_table=row_table, **options
+        )
+        got = backend.assign(
+            codes,
+            offsets,
+            up(scores),
+            row_weight=up(weight),
+            row_table=None if row_table is None else up(row_table),
+            **options,
+        )
+        for field in expected._fields:
+            same(f"{field} of assign", getattr(got, field), getattr(expected, field))
+    share = rng.dirichlet(np.ones(k), size=(case["n"], case["n_restarts"]))
+    same(
+        "scores",
+        backend.scores(codes, offsets, up(full.astype(float))),
+        numpy.scores(host, offsets, full.astype(float)),
+    )
+    same(
+        "soft_count",
+        backend.soft_count(codes, offsets, up(share)),
+        numpy.soft_count(host, offsets, share),
+    )
+    rows, columns = rng.integers(case["n"], size=40), rng.integers(case["n"], size=33)
+    pairs = backend.coassociation(codes, ens.n_labels, rows, columns)
+    expected = numpy.coassociation(host, ens.n_labels, rows, columns)
+    same("same", pairs.same, expected.same)
+    same("both", pairs.both, expected.both)
+
+
+if __name__ == "__main__":
+    import cudaemu
+
+    from gpu_consensus.backends import choose_backend
+
+    small = cudaemu.DeviceSpec(multiprocessors=2, shared_memory_optin=20 * 1024)
+    with cudaemu.installed(cudaemu.make_cupy((small,))):
+        for number, case in enumerate(pairwise_cases()[: int(sys.argv[1])]):
+            with cudaemu.configured(order=case["order"], seed=number):
+                check_case(choose_backend("cupy", None), case)
+    sys.stdout.write("all equal\n")

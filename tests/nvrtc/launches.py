@@ -1,0 +1,130 @@
+"""The launches of the package's own backend, recorded and not run.
+
+The backend runs on the emulator's stand-in for CuPy, on a device with the limits of an
+architecture, and gets a note-taker in place of each compiled kernel. So shapes are
+those that a user's device would see, however the backend finds them.
+"""
+
+import math
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+from cudaemu import DeviceSpec, installed, make_cupy
+
+from gpu_consensus.backends import cupy_backend
+from gpu_consensus.backends.cuda_source import Kernel
+from gpu_consensus.backends.numpy_backend import smallest_unsigned
+from gpu_consensus.backends.protocol import TableRecipe
+from nvrtc.architectures import Architecture
+
+
+class Problem(NamedTuple):
+    """Sizes that decide how kernels are launched."""
+
+    n_labels: int  # of every partition, K_i
+    n_restarts: int = 10
+    n_clusters: int = 10
+    n_partitions: int = 100
+
+    @property
+    def n_columns(self) -> int:
+        return self.n_restarts * self.n_clusters
+
+
+# What the README shows, and what the gate adds: one label, one cluster, every type of
+# codes and clusters, histograms and partitions that fit nowhere.
+TYPICAL = tuple(
+    Problem(labels, restarts) for labels in (10, 100) for restarts in (10, 1)
+)
+EXTREME = (
+    Problem(1, 1, 1, 1),
+    Problem(2, 1, 16, 7),
+    Problem(8, 1, 17, 7),
+    Problem(8, 1, 300, 3),
+    Problem(32, 3, 33),
+    Problem(255, 2, 130, 5),
+    Problem(300, 1, 300, 5),
+    Problem(2, 1, 70_000, 2),
+    Problem(60_000, 1, 3, 2),
+)
+
+
+class Launch(NamedTuple):
+    """One launch: the form of the kernel, and the size of a block."""
+
+    kernel: Kernel
+    threads: int
+    shared: int  # dynamic, bytes
+    allowed: int  # what the kernel was set to allow; 48 KiB by default
+
+
+class _NoteTaker:
+    """Stands for a compiled kernel."""
+
+    def __init__(self, kernel: Kernel, launches: list[Launch]) -> None:
+        self.kernel = kernel
+        self.launches = launches
+        self.max_dynamic_shared_size_bytes = 48 << 10
+
+    def __call__(
+        self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, shared_mem: int
+    ) -> None:
+        allowed = int(self.max_dynamic_shared_size_bytes)
+        self.launches.append(
+            Launch(self.kernel, math.prod(block), int(shared_mem), allowed)
+        )
+
+
+def record(architecture: Architecture, problem: Problem, code: type) -> list[Launch]:
+    """Return the distinct launches of every primitive, in the backend's order."""
+    device = DeviceSpec(
+        name=architecture.device,
+        compute_capability=divmod(architecture.number, 10),
+        shared_memory_optin=architecture.shared_limit,
+        shared_memory_per_multiprocessor=architecture.shared,
+    )
+    launches: list[Launch] = []
+    with (
+        installed(make_cupy((device,))) as cupy,
+        mock.patch.object(
+            cupy_backend, "compiled", lambda kernel, _: _NoteTaker(kernel, launches)
+        ),
+    ):
+        _every_primitive(cupy_backend.CupyBackend(), cupy, problem, code)
+    return list(dict.fromkeys(launches))
+
+
+def _every_primitive(backend: Any, cupy: Any, problem: Problem, code: type) -> None:
+    labels, restarts, clusters, partitions = problem
+    n_samples = 32  # no size of a block depends on it
+    offsets = np.arange(partitions + 1) * (labels + 1)
+    codes = cupy.zeros((partitions, n_samples), code)
+    assignment = cupy.zeros((restarts, n_samples), smallest_unsigned(clusters))
+    counts = backend.count(codes, offsets, assignment, clusters)
+    backend.recount(codes, offsets, assignment, assignment, counts)
+
+    def norm(counts: np.ndarray) -> np.ndarray:
+        return np.ones((partitions, *counts.shape[1:]))
+
+    for utility in ("C", "H", "COS", "LP"):
+        recipe = TableRecipe(
+            utility,
+            offsets,
+            np.ones(offsets[-1], np.int64),
+            np.ones(partitions),
+            power=5,
+            norm=norm if utility == "LP" else None,
+        )
+        backend.table(SimpleNamespace(recipe=recipe), counts, [])
+    table = cupy.zeros(counts.shape, np.float32)
+    weight = cupy.ones(n_samples, np.float32)
+    backend.assign(codes, offsets, table)
+    for row_table in (table[0], table):
+        backend.assign(codes, offsets, table, row_weight=weight, row_table=row_table)
+    backend.scores(codes, offsets, table.astype(np.float64))
+    shares = cupy.ones((n_samples, restarts, clusters))
+    backend.soft_count(codes, offsets, shares)
+    objects = np.arange(n_samples)
+    backend.coassociation(codes, np.full(partitions, labels), objects, objects)

@@ -1,0 +1,145 @@
+"""The generated part of ``cuda_kernels/README.md``."""
+
+import hashlib
+import itertools
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu_consensus.backends.cuda_source import all_kernels, kernel_folder, source
+from nvrtc.architectures import ARCHITECTURES
+from nvrtc.binding import version
+from nvrtc.gate import Usages, cupy_options
+from nvrtc.launches import TYPICAL, Launch, Problem, record
+
+COMMAND = "PYTHONPATH=tests python -m nvrtc --write"
+PATH = kernel_folder() / "README.md"
+_BEGIN, _END = "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
+_SHOWN = tuple(ARCHITECTURES.values())
+_LAUNCH_BOUNDS = ("THREADS", "MIN_BLOCKS")
+_SEEN = re.compile(r"NVRTC (\S+), fingerprint `(\w+)`")
+
+
+def fingerprint() -> str:
+    """Return a hash of all that the tables depend on, but for the compiler."""
+    digest = hashlib.sha256()
+    for architecture in _SHOWN:
+        digest.update(repr(architecture).encode())
+        for kernel in all_kernels():
+            options = cupy_options(kernel, architecture)
+            digest.update(repr((source(kernel.file), kernel, options)).encode())
+        for problem in TYPICAL:
+            digest.update(repr(record(architecture, problem, np.uint8)).encode())
+    return digest.hexdigest()[:16]
+
+
+def stored() -> tuple[str, str, str]:
+    """Return the file's generated text, and the compiler and fingerprint it states."""
+    text = PATH.read_text(encoding="utf-8")
+    body = text.partition(_BEGIN)[2].partition(_END)[0]
+    seen = _SEEN.search(body)
+    return body, *(seen.groups() if seen else ("", ""))
+
+
+def write(body: str) -> None:
+    """Put the text between the markers of the file."""
+    head, begin, rest = PATH.read_text(encoding="utf-8").partition(_BEGIN)
+    _, end, tail = rest.partition(_END)
+    if not (begin and end):
+        raise ValueError(f"{PATH.name} should have {_BEGIN!r} and {_END!r}.")
+    PATH.write_text(head + begin + body + end + tail, encoding="utf-8")
+
+
+def render(usages: Usages) -> str:
+    """Return the generated text for the compiler that is installed here."""
+    return f"""
+NVRTC {version()}, fingerprint `{fingerprint()}`. Nothing here has run on a GPU: these
+numbers are the compiler's report, and arithmetic.
+
+### Registers of a thread
+
+No form spills and none has a stack, on any architecture.
+
+{_registers(usages)}
+
+### Occupancy of typical launches
+
+Warps on a multiprocessor in percent of those it can hold, by registers, threads and
+shared memory; and the dynamic shared memory of a block. The launches are the backend's
+own for n = 1,000,000 objects, r = 100 partitions with K_i labels each, 8-bit codes, and
+10 clusters: 100 columns are ten restarts, 10 columns are one.
+
+{_occupancy(usages)}
+
+"""
+
+
+def _registers(usages: Usages) -> str:
+    header = ["form", "threads", "static shared", *(a.name for a in _SHOWN)]
+    rows = []
+    for kernel in all_kernels():
+        (shared,) = {usages[a.number][kernel].shared for a in _SHOWN}
+        registers = [str(usages[a.number][kernel].registers) for a in _SHOWN]
+        defines = [f"{k}={v}" for k, v in kernel.defines if k not in _LAUNCH_BOUNDS]
+        form = f"`{kernel.name}` {', '.join(defines)}"
+        rows.append([form, str(kernel.threads), f"{shared} B", *registers])
+    return _table(header, rows)
+
+
+def _occupancy(usages: Usages) -> str:
+    header = ["kernel", "sizes", *(f"{a.name} ({a.device})" for a in _SHOWN)]
+    cells: dict[str, dict[Problem, dict[int, str]]] = {}
+    for problem, architecture in itertools.product(TYPICAL, _SHOWN):
+        usage = usages[architecture.number]
+        for launch in record(architecture, problem, np.uint8):
+            taken = usage[launch.kernel]
+            share = architecture.occupancy(
+                taken.registers, launch.threads, taken.shared + launch.shared
+            )
+            row = cells.setdefault(_label(launch), {}).setdefault(problem, {})
+            row[architecture.number] = _cell(launch, share)
+    rows = []
+    for label, by_problem in cells.items():
+        same: dict[tuple[str, ...], list[Problem]] = {}
+        for problem, row in by_problem.items():
+            same.setdefault(tuple(row.values()), []).append(problem)
+        rows += [[label, _describe(problems), *row] for row, problems in same.items()]
+    return _table(header, rows)
+
+
+def _label(launch: Launch) -> str:
+    """Name a launch without what the device decides."""
+    name, defines = launch.kernel.name, launch.kernel.defines
+    if name == "assign":
+        return f"`assign` ROW_TABLE={dict(defines)['ROW_TABLE']}"
+    if name == "table":
+        return f"`table` {defines[0][0]}"
+    return f"`{name}`"
+
+
+def _cell(launch: Launch, share: float) -> str:
+    parts = [f"{100 * share:.3g}%"]
+    if launch.shared:
+        parts.append(f"{launch.shared / 1024:.1f} KiB")
+    rows = dict(launch.kernel.defines).get("ROWS")
+    if rows:
+        parts.append(f"ROWS={rows}")
+    return ", ".join(parts)
+
+
+def _describe(problems: Sequence[Problem]) -> str:
+    """Say what some of the typical problems have in common.
+
+    >>> _describe([Problem(10, 1), Problem(10, 10)])
+    'K_i = 10'
+    """
+    labels = {f"K_i = {problem.n_labels}" for problem in problems}
+    columns = {f"{problem.n_columns} columns" for problem in problems}
+    shared = [next(iter(words)) for words in (labels, columns) if len(words) == 1]
+    return ", ".join(shared) or "all"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

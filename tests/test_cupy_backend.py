@@ -1,0 +1,439 @@
+"""The cupy backend of the package, unchanged, on kernels that run on the CPU."""
+
+import sys
+import types
+
+import cudaemu
+import kernel_matrix
+import numpy as np
+import pytest
+from conftest import emulated
+from cudaemu import DeviceSpec, KernelFault, configured, recording
+from test_kcc import UTILITIES, noisy
+
+import gpu_consensus as gpc
+from gpu_consensus.backends import (
+    choose_backend,
+    cuda_compile,
+    cuda_source,
+    why_unavailable,
+)
+from gpu_consensus.backends.cuda_source import all_kernels, source
+from gpu_consensus.backends.cupy_backend import DeviceMemoryWarning
+from gpu_consensus.backends.launch_plan import count_groups, plan_assign
+from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.streamed_codes import StreamedCodes
+
+CASES = kernel_matrix.pairwise_cases()
+BIG = DeviceSpec(multiprocessors=2)
+SMALL = DeviceSpec(  # tables must be staged piece by piece
+    multiprocessors=2,
+    shared_memory_optin=20 * 1024,
+    shared_memory_per_multiprocessor=24 * 1024,
+)
+
+
+@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("device", [BIG, SMALL], ids=["resident", "tiled"])
+def test_every_primitive_equals_numpy_bit_for_bit(device, part):
+    assert len(CASES) <= 400
+    with emulated(device):
+        backend = choose_backend("cupy", None)
+        for number, case in list(enumerate(CASES))[part::5]:
+            with configured(order=case["order"], seed=number):
+                kernel_matrix.check_case(backend, case)
+
+
+@pytest.mark.parametrize("device", [BIG, SMALL], ids=["resident", "tiled"])
+def test_check_mode_finds_no_race_and_nothing_out_of_bounds(device):
+    with emulated(device), configured(mode="check"), recording() as reports:
+        backend = choose_backend("cupy", None)
+        for case in CASES[:: 12 if device is BIG else 24]:
+            with configured(order=case["order"]):
+                kernel_matrix.check_case(backend, case | {"n": min(case["n"], 257)})
+    assert {report.kernel for report in reports} == {
+        "assign",
+        "count",
+        "coassociation",
+        "scores",
+        "soft_count",
+        "table",
+        "table_sums",
+    }
+    assert not any(report.bugs for report in reports)
+
+
+def test_asan_mode_is_clean():
+    cudaemu.require_compiler()
+    done = cudaemu.run_asan(kernel_matrix.__file__, "8", timeout=300)
+    assert done.returncode == 0, done.stdout
+    assert "all equal" in done.stdout
+
+
+def inner_loop(report):
+    """The float4 reads of the staged table."""
+    return report.total(space="shared", operation="load", width=16)
+
+
+def one_assign(n_labels, n_columns, n=512, r=10):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(n_labels, size=(r, n), dtype=np.uint8)
+    ens = gpc.Ensemble.from_codes(codes, [n_labels] * r)
+    table = rng.random((int(ens.offsets[-1]), 1, n_columns), dtype=np.float32)
+    backend = choose_backend("cupy", None)
+    backend.assign(backend.hold(codes), ens.offsets, backend.to_device(table))
+
+
+@pytest.mark.parametrize("n_columns", [16, 32])
+@pytest.mark.parametrize("n_labels", [10, 33])
+def test_the_inner_loop_has_no_bank_conflicts(emulated_cupy, n_columns, n_labels):
+    with configured(mode="check"), recording() as reports:
+        one_assign(n_labels, n_columns)
+    traffic = inner_loop(reports[0])
+    assert traffic["wavefronts"] <= 1.1 * traffic["phases"]
+    # ideal: 4 bytes of shared memory per (row, partition, cluster), 1 byte of labels
+    # per (row, partition)
+    assert traffic["bytes"] == 4 * 512 * 10 * n_columns
+    labels = reports[0].total(space="global", operation="load", width=1)
+    assert labels["bytes"] == 512 * 10
+
+
+def test_without_the_swizzle_lanes_wait_for_each_other(emulated_cupy, monkeypatch):
+    text = source("assign")
+    plain = text.replace("(copy * CHUNKS + turn) * 16", "copy * CHUNKS * 16").replace(
+        "((t / 4) ^ turn)", "(t / 4)"
+    )
+    assert plain.count("turn") < text.count("turn")
+    monkeypatch.setattr(cuda_compile, "source", lambda name: plain)
+    with configured(mode="check"), recording() as reports:
+        one_assign(33, 32)
+    traffic = inner_loop(reports[0])
+    assert traffic["wavefronts"] > 5 * traffic["phases"]
+
+
+@pytest.mark.parametrize("utility", UTILITIES)
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_kcc_gives_equal_labels_end_to_end(emulated_cupy, utility, missing):
+    labels, _ = noisy(3, n=150, r=10, missing=missing)
+    options = {"utility": utility, "n_init": 3, "random_state": 1}
+    on_device = gpc.kcc(labels, 4, backend="cupy", **options)
+    on_host = gpc.kcc(labels, 4, backend="numpy", **options)
+    assert on_device.backend == "cupy"
+    assert np.array_equal(on_device.labels, on_host.labels)
+    assert np.array_equal(on_device.history, on_host.history)
+    assert on_device.value == on_host.value
+
+
+@pytest.mark.parametrize("init", ["partition", "random", "careful", "labels"])
+def test_every_start_and_kept_gaps_too(emulated_cupy, init):
+    labels, _ = noisy(5, n=90, r=6, missing=0.3)
+    labels[[4, 50]] = -1
+    if init == "labels":
+        init = np.arange(90) % 5
+        init[[4, 50]] = -1
+    results = [
+        gpc.kcc(
+            labels, 5, init=init, on_unlabelled="keep", backend=name, random_state=2
+        )
+        for name in ("cupy", "numpy")
+    ]
+    assert np.array_equal(results[0].labels, results[1].labels)
+    assert results[0].labels[4] == -1
+    assert np.array_equal(results[0].confidence, results[1].confidence)
+
+
+def test_a_utility_of_ones_own_makes_its_table_on_the_host(emulated_cupy):
+    labels, _ = noisy(6)
+    cubic = gpc.Utility(lambda m: (m**3).sum(-1), lambda m: 3 * m**2)
+    on_device, on_host = (
+        gpc.kcc(labels, 3, cubic, backend=name, random_state=0)
+        for name in ("cupy", "numpy")
+    )
+    assert np.array_equal(on_device.labels, on_host.labels)
+
+
+def test_labels_come_back_where_the_codes_are(emulated_cupy):
+    labels, _ = noisy(7)
+    ens = gpc.Ensemble(labels)
+    there = ens.to("cupy")
+    assert isinstance(there.codes, emulated_cupy.ndarray)
+    result = gpc.kcc(there, 3, random_state=0)
+    assert result.backend == "cupy"
+    assert isinstance(result.labels, emulated_cupy.ndarray)
+    expected = gpc.kcc(ens, 3, backend="numpy", random_state=0)
+    assert np.array_equal(result.labels.get(), expected.labels)
+    assert np.array_equal(result.confidence, expected.confidence)
+    assert np.array_equal(there.to("numpy").codes, ens.codes)
+
+
+def test_codes_stay_on_the_device_during_a_fit(emulated_cupy, monkeypatch):
+    """One copy of the codes at the door; per iteration only counts come back."""
+    labels, _ = noisy(8, n=400, r=30, k=4)
+    ens = gpc.Ensemble(labels)
+    uploads, downloads = [], []
+    up, down = emulated_cupy.asarray, emulated_cupy.asnumpy
+
+    def asarray(array, *rest, **options):
+        if isinstance(array, np.ndarray) and not isinstance(
+            array, emulated_cupy.ndarray
+        ):
+            uploads.append(array.nbytes)
+        return up(array, *rest, **options)
+
+    def asnumpy(array, *rest):
+        downloads.append(array.nbytes)
+        return down(array, *rest)
+
+    monkeypatch.setattr(emulated_cupy, "asarray", asarray)
+    monkeypatch.setattr(emulated_cupy, "asnumpy", asnumpy)
+    result = gpc.kcc(
+        ens, 4, "c", n_init=1, refine=False, backend="cupy", random_state=0
+    )
+    codes = ens.codes.nbytes
+    assert sum(size >= codes for size in uploads) == 1
+    counts = 8 * int(ens.offsets[-1]) * 4
+    assert max(downloads) <= max(counts, 400)
+    assert sum(downloads) <= (counts + 64) * (result.n_iter + 1)
+
+
+def test_codes_larger_than_the_device_are_streamed():
+    labels, _ = noisy(9, n=3000, r=20)
+    ens = gpc.Ensemble(labels)
+    options = {"n_init": 2, "refine": False, "random_state": 0, "utility": "c"}
+    expected = gpc.kcc(ens, 4, backend="numpy", **options)
+    tiny = DeviceSpec(multiprocessors=2, memory=80_000)
+    assert ens.codes.nbytes > 0.6 * tiny.memory
+    with emulated(tiny):
+        backend = choose_backend("cupy", None)
+        assert isinstance(backend.hold(ens.codes), StreamedCodes)
+        result = gpc.kcc(ens, 4, backend="cupy", **options)
+    assert np.array_equal(result.labels, expected.labels)
+    assert np.array_equal(result.history, expected.history)
+
+
+def test_streamed_blocks_are_the_codes(emulated_cupy):
+    codes = np.random.default_rng(0).integers(9, size=(3, 101), dtype=np.uint8)
+    for step in (1, 10, 50, 101, 500):
+        seen = np.empty_like(codes)
+        for rows, block in StreamedCodes(emulated_cupy, codes).blocks(step):
+            seen[:, rows] = block.get()
+        assert np.array_equal(seen, codes)
+
+
+def test_out_of_memory_halves_the_work_and_says_so(emulated_cupy, monkeypatch):
+    rng = np.random.default_rng(0)
+    case = {"n": 257, "n_labels": 7, "n_clusters": 3, "n_restarts": 2}
+    case |= {"missing": 0.0, "repeat": 1}
+    _, ens, _, _ = kernel_matrix.draw(case)
+    table = rng.random((int(ens.offsets[-1]), 2, 3), dtype=np.float32)
+    backend = choose_backend("cupy", None)
+    whole = backend._assign
+
+    def small_only(codes, *rest):
+        if codes.shape[1] > 100:
+            raise emulated_cupy.cuda.memory.OutOfMemoryError(1, 1)
+        return whole(codes, *rest)
+
+    monkeypatch.setattr(backend, "_assign", small_only)
+    codes, options = backend.hold(ens.codes), {"best": True, "gap": True}
+    with pytest.warns(DeviceMemoryWarning) as said:
+        found = backend.assign(codes, ens.offsets, backend.to_device(table), **options)
+    assert "257 objects at once; going on with 129" in str(said[0].message)
+    expected = NumpyBackend().assign(ens.codes, ens.offsets, table, **options)
+    for field in expected._fields:
+        assert np.array_equal(getattr(found, field).get(), getattr(expected, field))
+    with pytest.warns(DeviceMemoryWarning):
+        lean = backend.assign(codes, ens.offsets, backend.to_device(table))
+    assert lean.best is None
+    assert lean.gap is None
+
+    def never(codes, *rest):
+        raise emulated_cupy.cuda.memory.OutOfMemoryError(1, 1)
+
+    monkeypatch.setattr(backend, "_assign", never)
+    with pytest.warns(DeviceMemoryWarning), pytest.raises(MemoryError):
+        backend.assign(codes[:, :2], ens.offsets, backend.to_device(table))
+
+
+def test_out_of_memory_at_the_door_streams(emulated_cupy, monkeypatch):
+    codes = np.zeros((2, 10), dtype=np.uint8)
+
+    def full(array):
+        raise emulated_cupy.cuda.memory.OutOfMemoryError(1, 1)
+
+    backend = choose_backend("cupy", None)
+    monkeypatch.setattr(emulated_cupy, "asarray", full)
+    assert isinstance(backend.hold(codes), StreamedCodes)
+
+
+def test_indices_beyond_31_bits(tmp_path):
+    """The last rows of a sparse file: partition 2 begins beyond 2^31 codes."""
+    n, r, tail = (1 << 30) + 64, 3, 40
+    path = tmp_path / "codes"
+    codes = np.memmap(path, dtype=np.uint8, mode="w+", shape=(r, n))
+    rng = np.random.default_rng(0)
+    codes[:, -tail:] = rng.integers(5, size=(r, tail))
+    offsets = np.array([0, 6, 12, 18])
+    table = rng.random((18, 1, 3), dtype=np.float32)
+    last = np.asarray(codes[:, -tail:])
+    expected = NumpyBackend().assign(last, offsets, table, best=True)
+    after = rng.integers(3, size=(1, tail)).astype(np.uint8)
+    with emulated() as cupy:
+        backend = choose_backend("cupy", None)
+        view = cudaemu.adopt(cupy, codes)[:, -tail:]
+        found = backend.assign(view, offsets, backend.to_device(table), best=True)
+        assert np.array_equal(found.assignment.get(), expected.assignment)
+        assert np.array_equal(found.best.get(), expected.best)
+        counts = backend.count(view, offsets, backend.to_device(after), 3)
+    assert np.array_equal(counts.get(), NumpyBackend().count(last, offsets, after, 3))
+
+
+def test_plans_fit_every_device_and_every_size():
+    for limit in (20 << 10, 64 << 10, 99 << 10, 163 << 10, 227 << 10):
+        for sizes in ([3], [10] * 100, [300] * 5, [65535, 2, 65535], [1000, 1, 1]):
+            offsets = np.concatenate([[0], np.cumsum(np.array(sizes) + 1)])
+            for n_restarts, k in ((1, 1), (10, 10), (1, 40), (7, 17), (3, 130)):
+                plan = plan_assign(
+                    offsets, n_restarts, k, shared_limit=limit, row_table=0, code="u8"
+                )
+                assert plan.shared <= limit
+                # the pieces are the table, row by row
+                ends = plan.pieces[:, 2] + plan.pieces[:, 3]
+                assert plan.pieces[0, 2] == 0
+                assert np.array_equal(ends[:-1], plan.pieces[1:, 2])
+                assert ends[-1] == offsets[-1]
+                # the tiles are the columns, and none is too wide
+                assert plan.tiles[0][0] == 0
+                assert plan.tiles[-1][1] == n_restarts * k
+                width = dict(plan.kernel.defines)["CHUNKS"] * 4
+                assert all(end - begin <= width for begin, end in plan.tiles)
+            groups, bins = count_groups(offsets, 10, limit // 4)
+            assert groups[0] == 0
+            assert groups[-1] == len(sizes)
+            assert (np.diff(groups) >= 1).all()
+            assert (np.diff(groups) <= 4).all()
+            assert 4 * bins <= limit
+
+
+def test_no_cupy_no_device_and_an_old_device_say_so():
+    with cudaemu.installed(None):
+        with pytest.raises(
+            RuntimeError, match="CuPy is not installed; run pip install"
+        ):
+            choose_backend("cupy", None)
+        assert choose_backend("auto", None).name == "numpy"
+    with cudaemu.installed(cudaemu.make_cupy(())):
+        with pytest.raises(RuntimeError, match="finds no usable CUDA device"):
+            choose_backend("cupy", None)
+        assert choose_backend("auto", None).name == "numpy"
+    old = DeviceSpec(compute_capability=(6, 1))
+    with cudaemu.installed(cudaemu.make_cupy((old,))):
+        with pytest.raises(
+            RuntimeError, match=r"compute capability 6.1 but at least 7.0"
+        ):
+            choose_backend("cupy", None)
+        assert choose_backend("auto", None).name == "numpy"
+    with cudaemu.installed(cudaemu.make_cupy()):
+        assert choose_backend("auto", None).name == "cupy"
+        assert why_unavailable("cupy") == ""
+
+
+def test_numpy_codes_in_the_wrong_place_are_refused(emulated_cupy):
+    backend = choose_backend("cupy", None)
+    with pytest.raises(TypeError, match="was given NumPy codes; move them with"):
+        backend.count(np.zeros((1, 3), np.uint8), np.array([0, 2]), np.zeros((1, 3)), 1)
+
+
+def test_codes_on_another_device_are_refused():
+    with emulated(BIG, BIG) as cupy:
+        ens = gpc.Ensemble(noisy(0)[0])
+        with cupy.cuda.Device(1):
+            there = ens.to("cupy")
+        with pytest.raises(
+            ValueError, match="codes are on CUDA device 1 but the current"
+        ):
+            gpc.kcc(there, 3, random_state=0)
+        with cupy.cuda.Device(1):
+            assert gpc.kcc(there, 3, random_state=0).backend == "cupy"
+
+
+def test_a_kernel_that_does_not_compile_shows_its_log(emulated_cupy, monkeypatch):
+    monkeypatch.setattr(cuda_compile, "source", lambda name: "this is no CUDA")
+    with pytest.raises(
+        RuntimeError, match=r"kernel count\(CODE=u8.*run gpu-consensus doctor"
+    ):
+        gpc.kcc(noisy(0)[0], 3, backend="cupy")
+
+
+def test_the_doctor_finds_a_wrong_kernel(emulated_cupy, monkeypatch):
+    healthy = gpc.doctor()
+    assert healthy.self_test == {"cupy": "", "numpy": ""}
+    assert healthy.healthy
+    assert healthy.auto == "cupy, because a CUDA device is usable"
+    assert "Emulated A100" in str(healthy)
+    assert set(healthy.cuda) == {"driver", "runtime", "nvrtc"}
+    monkeypatch.setattr(
+        cuda_compile,
+        "source",
+        lambda name: source(name).replace("k < low.cluster", "false"),
+    )
+    cuda_compile.compiled.cache_clear()
+    sick = gpc.doctor()
+    assert not sick.healthy
+    assert "assign differs in" in sick.self_test["cupy"]
+    assert "WRONG RESULTS, do not use it" in str(sick)
+
+
+def test_stages_have_names_for_the_profiler(emulated_cupy, monkeypatch):
+    seen = []
+
+    class Range:
+        def __init__(self, name):
+            seen.append(name)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+    fake = types.ModuleType("nvtx")
+    fake.annotate = Range
+    monkeypatch.setitem(sys.modules, "nvtx", fake)
+    cuda_compile._nvtx.cache_clear()
+    try:
+        gpc.kcc(noisy(0)[0], 3, backend="cupy", random_state=0)
+    finally:
+        cuda_compile._nvtx.cache_clear()
+    assert {
+        "gpu_consensus.assign",
+        "gpu_consensus.recount",
+        "gpu_consensus.table",
+    } <= set(seen)
+
+
+def test_wrong_arguments_would_not_pass_the_emulator(emulated_cupy):
+    """The stand-in is stricter than CuPy: a wrong scalar type is an error."""
+    module = emulated_cupy.RawModule(
+        code='extern "C" __global__ void f(int n, float* x) { x[0] = n; }'
+    )
+    x = emulated_cupy.empty(1, np.float32)
+    with pytest.raises(TypeError, match="wants i4"):
+        module.get_function("f")((1,), (1,), (np.int64(1), x))
+    with pytest.raises(KernelFault):
+        emulated_cupy.RawModule(
+            code='extern "C" __global__ void f(float* x) { x[-1000] = 1; }'
+        ).get_function("f")((1,), (1,), (x,))
+
+
+def test_missing_kernels_say_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setattr(cuda_source, "__file__", str(tmp_path / "a" / "b" / "c.py"))
+    with pytest.raises(FileNotFoundError, match=r"kernels are missing .* install"):
+        cuda_source.kernel_folder()
+
+
+def test_kernel_texts_include_nothing():
+    """NVRTC has no headers, and CuPy's cache would not see what is included."""
+    for kernel in all_kernels():
+        assert "#include" not in source(kernel.file)
+        assert f" {kernel.name}(" in source(kernel.file)

@@ -1,0 +1,138 @@
+"""Partitions made on the device: our code on stand-ins for CuPy and cuML."""
+
+import fakecuml
+import numpy as np
+import pytest
+import scipy.sparse
+
+import gpu_consensus as gpc
+
+
+@pytest.fixture
+def cupy(emulated_cupy):
+    with fakecuml.installed(emulated_cupy):
+        yield emulated_cupy
+
+
+def blobs(n=90, d=6):
+    rng = np.random.default_rng(0)
+    truth = np.arange(n) % 3
+    return rng.normal(size=(n, d)) + 9 * truth[:, None] * (np.arange(d) < 3), truth
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"strategy": "rps"},
+        {"strategy": "rfs", "n_features": 4},
+        {"strategy": "rows", "sample_share": 0.5},
+        {"strategy": "rows", "sample_share": 0.5, "complete": True},
+        {"strategy": "projection", "n_components": 3},
+        {"strategy": "zipf"},
+        {"strategy": "restarts"},
+        {"strategy": "rps", "metric": "cosine"},
+    ],
+    ids=str,
+)
+def test_partitions_are_made_and_stay_on_the_device(cupy, options):
+    X, truth = blobs()
+    ens = gpc.generate_partitions(
+        X, 20, n_clusters=3, backend="cupy", random_state=0, **options
+    )
+    assert isinstance(ens.codes, cupy.ndarray)
+    # labels are compact although cuML's skip values
+    for i, k_i in enumerate(ens.n_labels):
+        used = np.unique(ens.codes[i].get())
+        assert used[used < k_i].tolist() == list(range(k_i))
+    share = ens.n_missing.sum() / (20 * 90)
+    sampled = options["strategy"] == "rows" and not options.get("complete")
+    assert share == (0.5 if sampled else 0)
+    if options["strategy"] in ("restarts", "rows") and "metric" not in options:
+        result = gpc.kcc(ens, 3, random_state=0)
+        assert result.backend == "cupy"
+        assert gpc.metrics.adjusted_rand(truth, result.labels) > 0.9
+
+
+def test_the_same_views_are_drawn_as_on_the_host(cupy):
+    """Only the clusterer differs: on clear clusters the partitions are the same."""
+    X, _ = blobs()
+    options = {"n_clusters": 3, "random_state": 4, "sample_share": 0.6}
+    there = gpc.generate_partitions(X, 15, "restarts", backend="cupy", **options)
+    here = gpc.generate_partitions(X, 15, "restarts", backend="numpy", **options)
+    assert np.array_equal(there.n_missing, here.n_missing)
+    for i in range(15):
+        a, b = there.labels[:, i], here.labels[:, i]
+        assert np.array_equal(a == -1, b == -1)
+        assert gpc.metrics.adjusted_rand(a, b) == 1
+
+
+def test_auto_follows_the_features(cupy):
+    X, _ = blobs()
+    options = {"n_clusters": 3, "random_state": 0}
+    on_host = gpc.generate_partitions(X, 3, **options)
+    assert isinstance(on_host.codes, np.ndarray)
+    on_device = gpc.generate_partitions(cupy.asarray(X, dtype=np.float32), 3, **options)
+    assert isinstance(on_device.codes, cupy.ndarray)
+    whole = cupy.asarray(np.round(X).astype(np.int64))
+    assert gpc.generate_partitions(whole, 3, **options).n_partitions == 3
+
+
+def test_checkpoints_work_on_the_device_too(cupy, tmp_path):
+    X, _ = blobs()
+    options = {"n_clusters": 3, "backend": "cupy", "checkpoint": tmp_path / "parts"}
+    first = gpc.generate_partitions(X, 4, random_state=0, **options)
+    again = gpc.generate_partitions(X, 6, random_state=0, **options)
+    assert np.array_equal(first.codes.get(), again.codes.get()[:4])
+
+
+def test_the_estimator_runs_on_the_device_and_says_it_is_not_repeatable(cupy):
+    X, truth = blobs()
+    model = gpc.ConsensusClustering(
+        3, n_partitions=6, strategy="restarts", backend="cupy", random_state=0
+    )
+    assert model.__sklearn_tags__().non_deterministic
+    assert not gpc.ConsensusClustering(3).__sklearn_tags__().non_deterministic
+    model.fit(X)
+    assert model.consensus_.backend == "cupy"
+    assert gpc.metrics.adjusted_rand(truth, model.labels_) > 0.9
+
+
+def test_kmeans_of_the_backend(cupy):
+    from gpu_consensus.backends import choose_backend
+
+    X, truth = blobs()
+    labels = choose_backend("cupy", None).kmeans(X, 3, 0)
+    assert sorted(np.unique(labels.get())) == [0, 1, 2]
+    assert gpc.metrics.adjusted_rand(truth, labels) == 1
+
+
+def test_without_cuml_the_message_says_what_to_do(emulated_cupy, monkeypatch):
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "cuml" else find(name)
+    )
+    X, _ = blobs()
+    with pytest.raises(RuntimeError, match=r"cuML is not installed; run pip install"):
+        gpc.generate_partitions(X, 3, n_clusters=3, backend="cupy")
+    ens = gpc.generate_partitions(X, 3, n_clusters=3, backend="numpy", random_state=0)
+    assert gpc.kcc(ens, 3, backend="cupy", random_state=0).backend == "cupy"
+    model = gpc.ConsensusClustering(
+        3, n_partitions=4, backend="cupy", generate_options={"backend": "numpy"}
+    )
+    assert model.fit(X).consensus_.backend == "cupy"
+
+
+def test_what_the_device_cannot_cluster_is_refused(cupy):
+    X, _ = blobs()
+    options = {"n_clusters": 3, "backend": "cupy"}
+    with pytest.raises(RuntimeError, match="dense features only"):
+        gpc.generate_partitions(scipy.sparse.csr_array(X), 3, **options)
+    with pytest.raises(RuntimeError, match="only base='kmeans' is made on the device"):
+        gpc.generate_partitions(X, 3, base=lambda X, k, seed: X[:, 0] > 0, **options)
+    gap = cupy.asarray(np.where(X > 20, np.nan, X))
+    with pytest.raises(ValueError, match="NaN or infinity in row"):
+        gpc.generate_partitions(gap, 3, **options)
+    with pytest.raises(ValueError, match="should be a table of numbers"):
+        gpc.generate_partitions(cupy.asarray(X[:, 0]), 3, **options)

@@ -1,0 +1,76 @@
+"""The acceptance run for the first machine with a CUDA device.
+
+``GPU_CONSENSUS_REQUIRE_GPU=1 python -m pytest -m gpu`` runs what the emulator runs, on
+the device, and fails instead of skipping where there is none.
+"""
+
+import os
+
+import kernel_matrix
+import numpy as np
+import pytest
+from test_kcc import UTILITIES, noisy
+
+import gpu_consensus as gpc
+from gpu_consensus.backends import choose_backend, why_unavailable
+from gpu_consensus.backends.streamed_codes import StreamedCodes
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture
+def device():
+    reason = why_unavailable("cupy")
+    if reason and os.environ.get("GPU_CONSENSUS_REQUIRE_GPU"):
+        pytest.fail(reason)
+    if reason:
+        pytest.skip(reason)
+    return choose_backend("cupy", None)
+
+
+@pytest.mark.parametrize("case", kernel_matrix.pairwise_cases(), ids=str)
+def test_every_primitive_equals_numpy_bit_for_bit(device, case):
+    kernel_matrix.check_case(device, case)
+
+
+@pytest.mark.parametrize("utility", UTILITIES)
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_kcc_gives_equal_labels_end_to_end(device, utility, missing):
+    labels, _ = noisy(3, n=5000, r=30, missing=missing)
+    options = {"utility": utility, "n_init": 5, "random_state": 1}
+    there, here = (
+        gpc.kcc(labels, 4, backend=name, **options) for name in ("cupy", "numpy")
+    )
+    assert there.backend == "cupy"
+    assert np.array_equal(there.labels, here.labels)
+    assert np.array_equal(there.history, here.history)
+
+
+def test_large_data_and_streaming_agree_with_numpy(device):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(30, size=(50, 400_000), dtype=np.uint8)
+    offsets = np.arange(51) * 31
+    table = rng.random((int(offsets[-1]), 10, 10), dtype=np.float32)
+    expected = choose_backend("numpy", None).assign(codes, offsets, table).assignment
+    found = device.assign(device.hold(codes), offsets, device.to_device(table))
+    assert np.array_equal(device.to_host(found.assignment), expected)
+    streamed = StreamedCodes(device.xp, codes)
+    for rows, block in streamed.blocks(70_001):
+        part = device.assign(block, offsets, device.to_device(table)).assignment
+        assert np.array_equal(device.to_host(part), expected[:, rows])
+
+
+def test_the_doctor_is_content(device):
+    found = gpc.doctor()
+    assert found.self_test["cupy"] == ""
+    assert found.devices
+
+
+def test_partitions_by_cuml(device):
+    pytest.importorskip("cuml")
+    rng = np.random.default_rng(0)
+    truth = np.arange(3000) % 3
+    X = rng.normal(size=(3000, 5)) + 9 * truth[:, None]
+    ens = gpc.generate_partitions(X, 10, n_clusters=3, backend="cupy", random_state=0)
+    result = gpc.kcc(ens, 3, random_state=0)
+    assert gpc.metrics.adjusted_rand(truth, result.labels) > 0.95
