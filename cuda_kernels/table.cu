@@ -6,7 +6,24 @@
 //
 // A cluster without any member in a partition takes the partition's marginal counts.
 //
-// Compiled with UTILITY_C, UTILITY_H, UTILITY_COS or UTILITY_LP.
+// Compiled with UTILITY_C, _H, _COS, _LP, _IVC, _IPVC, _SEC or _SEC_ROW. For IVC,
+// `square` holds the row of the majority label instead of a sum.
+
+struct Sums {
+    i64 size, square, most;
+};
+
+__device__ __forceinline__ void add(Sums& sums, int row, i64 found) {
+    sums.size += found;
+#if defined(UTILITY_IVC)
+    if (found > sums.most) {  // ties to the lowest label
+        sums.most = found;
+        sums.square = row;
+    }
+#else
+    sums.square += found * found;
+#endif
+}
 
 // Sums over the labels of each partition. A thread owns one (partition, column).
 extern "C" __global__ void __launch_bounds__(256, 4)
@@ -17,21 +34,14 @@ extern "C" __global__ void __launch_bounds__(256, 4)
          t += (i64)gridDim.x * blockDim.x) {
         const int i = t / n_columns, column = t % n_columns;
         const int begin = first_row[i], missing = first_row[i + 1] - 1;
-        i64 sum = 0, squares = 0;
-        for (int row = begin; row < missing; ++row) {
-            const i64 found = counts[(i64)row * n_columns + column];
-            sum += found;
-            squares += found * found;
-        }
-        empty[t] = sum == 0;
-        if (sum == 0) {
-            for (int row = begin; row < missing; ++row) {
-                sum += marginals[row];
-                squares += marginals[row] * marginals[row];
-            }
-        }
-        size[t] = sum;
-        square[t] = squares;
+        Sums sums = {0, 0, 0};
+        for (int row = begin; row < missing; ++row)
+            add(sums, row, counts[(i64)row * n_columns + column]);
+        empty[t] = sums.size == 0;
+        if (sums.size == 0)
+            for (int row = begin; row < missing; ++row) add(sums, row, marginals[row]);
+        size[t] = sums.size;
+        square[t] = sums.square;
     }
 }
 
@@ -45,9 +55,17 @@ __device__ __forceinline__ double power(double x, int exponent) {
 }
 
 // f(e_j, m_k) by the name of the utility; only one is compiled.
-__device__ __forceinline__ double divergence(double n, double size, double square,
-                                             double norm, int p) {
-#if defined(UTILITY_C)
+__device__ __forceinline__ double divergence(int row, double n, double size,
+                                             double square, double norm, int p) {
+#if defined(UTILITY_IVC)
+    return row != (int)square ? 1.0 : 0.0;
+#elif defined(UTILITY_IPVC)
+    return 1.0 - n / size;
+#elif defined(UTILITY_SEC)
+    return -(2.0 * (n / norm));
+#elif defined(UTILITY_SEC_ROW)
+    return square / norm / norm;
+#elif defined(UTILITY_C)
     const double share = n / size;
     return (1.0 - 2.0 * share) + square / (size * size);
 #elif defined(UTILITY_H)
@@ -60,7 +78,7 @@ __device__ __forceinline__ double divergence(double n, double size, double squar
 #endif
 }
 
-// A thread owns one column of one table row. `norm` is only read for lP.
+// A thread owns one column of one table row. `norm` is only read for lP and SEC.
 extern "C" __global__ void __launch_bounds__(256, 4)
     table(const i64* counts, const i64* marginals, const int* first_row,
           const int* partition_of, int n_rows, int n_columns, const i64* size,
@@ -80,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
                 continue;
             }
             const double value =
-                weight[i] * divergence((double)found, (double)size[at],
+                weight[i] * divergence(row, (double)found, (double)size[at],
                                        (double)square[at], norm ? norm[at] : 0.0, p);
             entry = (float)value;
             if (fabsf(entry) < 1.17549435e-38f) entry = 0.0f;

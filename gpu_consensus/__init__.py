@@ -9,7 +9,9 @@ from gpu_consensus.generate import drop_labels, generate_partitions
 from gpu_consensus.kcc import kcc
 from gpu_consensus.methods import METHODS, consensus
 from gpu_consensus.result import Consensus, ConvergenceWarning
+from gpu_consensus.sec import sec
 from gpu_consensus.utilities import Utility
+from gpu_consensus.voting import ipvc, ivc
 
 if TYPE_CHECKING:
     from gpu_consensus.estimator import ConsensusClustering
@@ -27,8 +29,11 @@ __all__ = [
     "doctor",
     "drop_labels",
     "generate_partitions",
+    "ipvc",
+    "ivc",
     "kcc",
     "metrics",
+    "sec",
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from gpu_consensus.checks import (
     check_int,
     check_n_clusters,
     seed_sequence,
+    unknown_name,
 )
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.lloyd import Problem, Rule, Starts, lloyd
@@ -66,6 +67,16 @@ class Options:
     checkpoint: str | os.PathLike[str] | None = None
     random_state: Any = None
     progress: bool = False
+
+    @classmethod
+    def from_keywords(cls, method: str, **keywords: Any) -> Options:
+        """Take the options of a method that has no refinement; refuse others."""
+        known = {field.name for field in fields(cls)} - {"refine", "refine_cost"}
+        for name in keywords:
+            if name not in known:
+                near = unknown_name("option", name, sorted({*known, "weights"}))
+                raise TypeError(f"{method}: {near}")
+        return cls(**keywords)
 
     def check(self) -> None:
         """Raise an error for an option that is out of its bounds."""
@@ -123,6 +134,8 @@ def fit(
         skip,
         options.memory_limit,
     )
+    if hasattr(rule, "bind"):
+        rule.bind(problem)
     saved = open_checkpoint(
         options.checkpoint, ensemble, weights, method, n_clusters, options, rule
     )
@@ -272,7 +285,7 @@ def _result(
     assignment, counts = starts.on_host(q)
     labels = assignment.astype(np.int32)
     labels[problem.skip] = -1
-    table, _ = rule.table(counts[:, None], [assignment])
+    table, row_table = rule.table(counts[:, None], [starts.assignment[q]])
     objective = float(starts.objective[q])
     return Consensus(
         labels=problem.backend.to_device(labels)
@@ -285,7 +298,9 @@ def _result(
         converged=bool(starts.converged[q]),
         backend=problem.backend.name,
         method=method,
-        centroids=Centroids(ensemble, counts, table, np.flatnonzero(weights > 0)),
+        centroids=Centroids(
+            ensemble, counts, table, row_table, np.flatnonzero(weights > 0)
+        ),
     )
 
 

@@ -22,12 +22,12 @@ from gpu_consensus.utilities import (
     Formula,
     Segments,
     Utility,
+    as_table,
     lp_norm,
     parse_utility,
 )
 
 _TABLE_BLOCK = 1 << 19  # numbers of a table made at once
-_TINY = np.finfo(np.float32).tiny
 
 
 def kcc(
@@ -208,9 +208,7 @@ class KccRule:
             segments = Segments(offsets[first : last + 1] - begin)
             n = self.fill_empty(counts[begin:end], segments, begin, end)
             weight = segments.spread(self.weights[first:last])[:, None, None]
-            with np.errstate(under="ignore"):
-                block = (weight * self.formula.divergence(n, segments)).astype("f4")
-            block[np.abs(block) < _TINY] = 0.0
+            block = as_table(weight * self.formula.divergence(n, segments))
             block[segments.missing] = 0.0
             # a partition in which nothing is present says nothing
             block[segments.spread(self.present[first:last] == 0)] = 0.0
@@ -269,7 +267,7 @@ def device_recipe(rule: KccRule, utility: str) -> TableRecipe:
     power = int(base[1:]) if base.startswith("l") else 0
     segments = rule.segments
 
-    def norm(counts: Counts) -> FloatArray:
+    def norm(counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
         """Norms of lP as the host's formula has them: powers round alike only there."""
         filled = rule.fill_empty(counts, segments, 0, len(counts))
         filled[segments.missing] = 0

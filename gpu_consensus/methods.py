@@ -8,8 +8,15 @@ from typing import Any
 from gpu_consensus.checks import check_choice
 from gpu_consensus.kcc import kcc
 from gpu_consensus.result import Consensus
+from gpu_consensus.sec import sec
+from gpu_consensus.voting import ipvc, ivc
 
-METHODS: dict[str, Callable[..., Consensus]] = {"kcc": kcc}
+METHODS: dict[str, Callable[..., Consensus]] = {
+    "kcc": kcc,
+    "sec": sec,
+    "ivc": ivc,
+    "ipvc": ipvc,
+}
 """The label methods: an ensemble in, a consensus out."""
 
 

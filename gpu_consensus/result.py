@@ -30,6 +30,7 @@ class Centroids:
     ensemble: Ensemble
     counts: Counts
     table: Table
+    row_table: Table | None
     useful: npt.NDArray[np.intp]
 
     def confidence(self, labels: npt.NDArray[np.int32]) -> FloatArray:
@@ -57,7 +58,20 @@ class Centroids:
         """Assign new objects, -1 where no label is known."""
         ens = self.ensemble
         codes = ens.encode(labels)
-        found = NumpyBackend().assign(codes, ens.offsets, self.table).assignment[0]
+        weight = None
+        if self.row_table is not None:
+            marginals = ens.marginals.copy()
+            marginals[ens.offsets[1:] - 1] = 0
+            row = codes.astype(np.intp) + ens.offsets[:-1, None]
+            weight = marginals[row].sum(axis=0).astype(np.float32)
+        assigned = NumpyBackend().assign(
+            codes,
+            ens.offsets,
+            self.table,
+            row_weight=weight,
+            row_table=self.row_table,
+        )
+        found = assigned.assignment[0]
         result: npt.NDArray[np.int32] = found.astype(np.int32)
         absent = codes[self.useful] == ens.n_labels[self.useful, None]
         result[absent.all(axis=0)] = -1

@@ -23,6 +23,7 @@ from gpu_consensus.checks import FloatArray, IntArray, unknown_name
 from gpu_consensus.log2 import log2
 
 FLOOR = 2.0**-52
+_TINY = np.finfo(np.float32).tiny
 _TABLE_BITS = 22  # functions of counts below this are looked up
 Array = npt.NDArray[Any]
 
@@ -47,6 +48,14 @@ class Segments:
     def spread(self, x: Array) -> Array:
         """Repeat one row per partition over its labels: (r, ...) to (S, ...)."""
         return np.repeat(x, self.sizes, axis=0)
+
+
+def as_table(values: FloatArray) -> npt.NDArray[np.float32]:
+    """Round to float32, and tiny numbers to zero as kernels do."""
+    with np.errstate(under="ignore"):
+        table = values.astype(np.float32)
+    table[np.abs(table) < _TINY] = 0.0
+    return table
 
 
 class Formula(NamedTuple):

@@ -43,11 +43,3 @@ def backend(request):
     """Each backend; cupy is the package's own code on the emulator."""
     with emulated() if request.param in EMULATED else contextlib.nullcontext():
         yield choose_backend(request.param, None)
-
-
-@pytest.fixture(params=[*HERE, *EMULATED])
-def every_backend(request, monkeypatch):
-    """Let "auto" mean each backend in turn."""
-    monkeypatch.setenv("GPU_CONSENSUS_BACKEND", request.param)
-    with emulated() if request.param in EMULATED else contextlib.nullcontext():
-        yield request.param

@@ -13,8 +13,12 @@ import oracles
 import gpu_consensus as gpc
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.kcc import KccRule, device_recipe
+from gpu_consensus.lloyd import Problem
+from gpu_consensus.sec import SecRule
 from gpu_consensus.utilities import parse_utility
+from gpu_consensus.voting import IpvcRule, IvcRule
 
+NOBODY = np.empty(0, dtype=np.intp)
 FACTORS = {
     "n": (1, 31, 32, 33, 255, 256, 257, 1000),
     "n_labels": (1, 2, 7, 8, 32, 33, 255, 256, 300),
@@ -22,7 +26,7 @@ FACTORS = {
     "n_restarts": (1, 2, 3),
     "missing": (0.0, 0.4),
     "row_table": (0, 1, 2),
-    "utility": ("c", "h", "cos", "l3", "l8"),
+    "rule": ("c", "h", "cos", "l3", "l8", "ivc", "ipvc", "sec"),
     "repeat": (1, 9),
     "order": ("forward", "reverse", "random"),
 }
@@ -70,6 +74,17 @@ def draw(case, seed=0):
     return rng, ens, before, after
 
 
+def make_rule(ens, name):
+    """Return a rule of the k-means family that has a kernel."""
+    if name == "sec":
+        return SecRule(ens)
+    if name in ("ivc", "ipvc"):
+        return {"ivc": IvcRule, "ipvc": IpvcRule}[name](ens, ens.weights)
+    rule = KccRule(ens, parse_utility(name)[1], ens.weights)
+    rule.recipe = device_recipe(rule, name)
+    return rule
+
+
 def check_case(backend, case):
     """Compare every primitive with numpy; equal means every bit."""
     numpy, up = NumpyBackend(1), backend.to_device
@@ -88,10 +103,22 @@ def check_case(backend, case):
     backend.recount(codes, offsets, up(before), up(after), found)
     same("recount", found, numpy.count(host, offsets, after, k))
 
-    rule = KccRule(ens, parse_utility(case["utility"])[1], ens.weights)
-    rule.recipe = device_recipe(rule, case["utility"])
-    table, _ = rule.table(counts)
-    same("table", backend.table(rule, up(counts), [])[0], table)
+    weight = rng.integers(1, 2**40, size=case["n"])
+    same(
+        "weigh",
+        backend.weigh(codes, offsets, up(before), up(weight), k),
+        numpy.weigh(host, offsets, before, weight, k),
+    )
+    rule = make_rule(ens, case["rule"])
+    if case["rule"] == "sec":
+        rule.bind(Problem(numpy, host, offsets, k, NOBODY))
+    table, row_table = rule.table(counts, list(before))
+    if case["rule"] == "sec":
+        rule.bind(Problem(backend, host, offsets, k, NOBODY))
+    made, row_made = backend.table(rule, up(counts), list(up(before)))
+    same("table", made, table)
+    if row_table is not None:
+        same("row table", row_made, row_table)
 
     # coarse numbers make ties, fine ones show every rounding
     rough = np.round(rng.normal(size=table.shape)).astype(np.float32)

@@ -99,6 +99,12 @@ MUTANTS = [
         "counts[t]",
     ),
     Mutant("another floor", "table", ": 2.220446049250313e-16", ": 1e-16"),
+    Mutant(
+        "majority ties to the last label",
+        "table",
+        "found > sums.most",
+        "found >= sums.most",
+    ),
     Mutant("power too high", "table", "p - 1", "p"),
     Mutant("missing labels are counted", "table", "row < missing", "row <= missing"),
     Mutant(
@@ -135,13 +141,15 @@ EVERY_RUN = {
 }
 CASES = [
     {"n": n, "n_labels": k_i, "n_clusters": k, "n_restarts": r, "missing": gaps}
-    | {"row_table": row_table, "utility": utility, "repeat": 1 if k > 3 else 10}
-    for n, k_i, k, r, gaps, row_table, utility in (
+    | {"row_table": row_table, "rule": rule, "repeat": 1 if k > 3 else 10}
+    for n, k_i, k, r, gaps, row_table, rule in (
         (257, 33, 3, 2, 0.4, 0, "c"),
         (33, 300, 33, 1, 0.0, 2, "h"),
         (255, 8, 9, 3, 0.4, 1, "l3"),
         (256, 2, 16, 1, 0.0, 0, "cos"),
         (31, 7, 97, 1, 0.4, 0, "h"),
+        (64, 5, 4, 2, 0.2, 0, "ivc"),
+        (65, 5, 4, 2, 0.3, 0, "sec"),
     )
 ]
 

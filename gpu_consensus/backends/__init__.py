@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu_consensus.arrays import on_device
 from gpu_consensus.backends.cuda_source import OLDEST
-from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.numpy_backend import NumpyBackend, n_threads
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import check_choice
 
@@ -28,6 +28,7 @@ def choose_backend(backend: str, codes: Any, n_jobs: int | None = None) -> Backe
     An explicit name runs or raises; ``GPU_CONSENSUS_BACKEND`` overrides only "auto".
     """
     check_choice("backend", backend, NAMES)
+    n_threads(n_jobs)  # a wrong number is wrong on every backend
     if backend == "auto":
         wish = os.environ.get("GPU_CONSENSUS_BACKEND", "auto")
         backend = check_choice("GPU_CONSENSUS_BACKEND", wish, NAMES)

@@ -68,6 +68,11 @@ def count_kernel(code: str, cluster: str) -> Kernel:
     return Kernel("count", "count", (("CODE", code), ("CLUSTER", cluster)), 256)
 
 
+def weigh_kernel(code: str, cluster: str) -> Kernel:
+    """Return the form of ``weigh`` for the types of codes and clusters."""
+    return Kernel("weigh", "weigh", (("CODE", code), ("CLUSTER", cluster)), 256)
+
+
 def code_kernel(name: str, code: str) -> Kernel:
     """Return the form of a kernel that only depends on the type of codes."""
     threads = 1024 if name == "coassociation" else 256
@@ -75,7 +80,7 @@ def code_kernel(name: str, code: str) -> Kernel:
 
 
 def table_kernel(name: str, utility: str) -> Kernel:
-    """Return ``table_sums`` or ``table`` for a utility: "C", "H", "COS" or "LP"."""
+    """Return ``table_sums`` or ``table`` for a rule such as "C", "LP" or "IVC"."""
     return Kernel("table", name, ((f"UTILITY_{utility}", 1),), 256)
 
 
@@ -87,9 +92,10 @@ def all_kernels() -> list[Kernel]:
         assign_kernel(c, w, *shape) for c, w, shape in product(codes, (4, 8), shapes)
     ]
     forms += [count_kernel(*types) for types in product(codes, ("u8", "u16", "u32"))]
+    forms += [weigh_kernel(*types) for types in product(codes, ("u8", "u16", "u32"))]
     names = ("scores", "soft_count", "coassociation")
     forms += [code_kernel(*pair) for pair in product(names, codes)]
-    utilities = ("C", "H", "COS", "LP")
+    utilities = ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC", "SEC_ROW")
     forms += [table_kernel(*p) for p in product(("table_sums", "table"), utilities)]
     return forms
 

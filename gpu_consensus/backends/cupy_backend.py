@@ -16,6 +16,7 @@ from gpu_consensus.backends.cuda_source import (
     code_kernel,
     count_kernel,
     table_kernel,
+    weigh_kernel,
 )
 from gpu_consensus.backends.launch_plan import count_groups, plan_assign
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
@@ -116,9 +117,22 @@ class CupyBackend:
             moved = None if row_table is None else self.to_device(row_table)
             return self.to_device(table), moved
         with stage("table"):
-            return self._table(recipe, counts), None
+            table = self._table(recipe, recipe.utility, counts, rows)
+            row_table = None
+            if recipe.row_utility is not None:
+                row_table = self._table(recipe, recipe.row_utility, counts, rows)
+            elif recipe.row_sum is not None:
+                found = recipe.row_sum(self.to_host(counts), rows)
+                row_table = self.to_device(found)
+            return table, row_table
 
-    def _table(self, recipe: TableRecipe, counts: Counts) -> Table:
+    def _table(
+        self,
+        recipe: TableRecipe,
+        utility: str,
+        counts: Counts,
+        rows: Sequence[Assignment],
+    ) -> Table:
         n_rows, n_restarts, n_clusters = counts.shape
         n_columns = n_restarts * n_clusters
         n_partitions = len(recipe.offsets) - 1
@@ -127,14 +141,14 @@ class CupyBackend:
         norm = _NULL
         if recipe.norm is not None:
             host = self.to_host(counts)
-            norm = xp.asarray(recipe.norm(host).reshape(shape))
+            norm = xp.asarray(recipe.norm(host, rows).reshape(shape))
         size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
         empty = xp.empty(shape, np.uint8)
         marginals = xp.asarray(recipe.marginals)
         first_row = xp.asarray(recipe.offsets.astype(np.int32))
         table: Table = xp.empty(counts.shape, np.float32)
         self._launch(
-            table_kernel("table_sums", recipe.utility),
+            table_kernel("table_sums", utility),
             self._grid(n_partitions * n_columns, 256),
             (256,),
             (
@@ -149,7 +163,7 @@ class CupyBackend:
             ),
         )
         self._launch(
-            table_kernel("table", recipe.utility),
+            table_kernel("table", utility),
             self._grid(n_rows * n_columns, 256),
             (256,),
             (
@@ -372,6 +386,37 @@ class CupyBackend:
                 shared=256 * lines,
             )
         return counts
+
+    def weigh(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        assignment: Assignment,
+        row_weight: npt.NDArray[np.int64],
+        n_clusters: int,
+    ) -> Counts:
+        """See the Protocol."""
+        rows_of_codes = self._rows(codes, offsets)
+        assignment = self.xp.ascontiguousarray(assignment)
+        n_restarts, n_rows = assignment.shape
+        shape = (len(codes), n_restarts, n_clusters)
+        total: Counts = self.xp.zeros(shape, dtype=np.int64)
+        with stage("weigh"):
+            self._launch(
+                weigh_kernel(_type(codes), _type(assignment)),
+                self._grid(n_rows, 256),
+                (256,),
+                (
+                    *rows_of_codes,
+                    np.int32(len(codes)),
+                    assignment,
+                    row_weight,
+                    np.int32(n_restarts),
+                    np.int32(n_clusters),
+                    total,
+                ),
+            )
+        return total
 
     def coassociation(
         self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any

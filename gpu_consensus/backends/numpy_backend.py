@@ -187,6 +187,23 @@ class NumpyBackend:
             np.add.at(counts, offsets[i] + codes[i], units)
         return counts
 
+    def weigh(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        assignment: Assignment,
+        row_weight: npt.NDArray[np.int64],
+        n_clusters: int,
+    ) -> Counts:
+        """See the Protocol."""
+        total = np.zeros((len(codes), len(assignment), n_clusters), dtype=np.int64)
+        for i, size in enumerate(np.diff(offsets)):
+            absent = np.flatnonzero(codes[i] == size - 1)
+            for q, cluster in enumerate(assignment[:, absent]):
+                counted = cluster < n_clusters
+                np.add.at(total[i, q], cluster[counted], row_weight[absent[counted]])
+        return total
+
     def coassociation(
         self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
     ) -> Coassociation:

@@ -52,12 +52,16 @@ class TableRecipe(NamedTuple):
 
     Attributes
     ----------
-    utility : {"C", "H", "COS", "LP"}
+    utility : {"C", "H", "COS", "LP", "IVC", "IPVC", "SEC"}
     offsets, marginals, weights : ndarray
     power : int
         P of lP.
     norm : callable or None
-        Host function from counts to norms (r, R, K), for lP.
+        Host function from counts and assignments to norms (r, R, K), for lP and SEC.
+    row_utility : {"SEC_ROW"} or None
+        What the row table, if it has as many rows as the table, is made by.
+    row_sum : callable or None
+        Host function from counts and assignments to a row table (R, K).
     """
 
     utility: str
@@ -65,7 +69,9 @@ class TableRecipe(NamedTuple):
     marginals: npt.NDArray[np.int64]
     weights: npt.NDArray[np.float64]
     power: int = 0
-    norm: Callable[[Counts], npt.NDArray[np.float64]] | None = None
+    norm: Callable[..., npt.NDArray[np.float64]] | None = None
+    row_utility: str | None = None
+    row_sum: Callable[..., Table] | None = None
 
 
 class Backend(Protocol):
@@ -172,6 +178,21 @@ class Backend(Protocol):
         Each is rounded to a multiple of 2**-32 first, so that the sum is an exact
         integer in units of 2**-32, whatever the order. Equal within a backend, close
         between backends (their responsibilities differ by rounding).
+        """
+        ...
+
+    def weigh(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        assignment: Assignment,
+        row_weight: npt.NDArray[np.int64],
+        n_clusters: int,
+    ) -> Counts:
+        """Sum integer weights of the objects missing in each partition, (r, R, K).
+
+        Entry (i, q, k) is the weight of the members of cluster k in restart q that have
+        no label in partition i. Equal.
         """
         ...
 

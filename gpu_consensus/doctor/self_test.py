@@ -13,6 +13,7 @@ from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.kcc import KccRule, device_recipe
 from gpu_consensus.utilities import parse_utility
+from gpu_consensus.voting import IpvcRule, IvcRule
 
 
 class Case(NamedTuple):
@@ -83,6 +84,10 @@ def _compare(backend: Backend, case: Case) -> Iterator[Comparison]:
         table, _ = rule.table(counts)
         made, _ = backend.table(rule, up(counts), [])
         yield f"table of {utility}", down(made), table
+    for voting in (IvcRule(ens, ens.weights), IpvcRule(ens, ens.weights)):
+        name = type(voting).__name__
+        made, _ = backend.table(voting, up(counts), [])
+        yield f"table of {name}", down(made), voting.table(counts)[0]
     weight = rng.integers(1, 1000, size=case.n_samples).astype(np.float32)
     full = rng.normal(size=counts.shape).astype(np.float32)
     for row_table in (None, full[0], full):

@@ -105,17 +105,20 @@ def _every_primitive(backend: Any, cupy: Any, problem: Problem, code: type) -> N
     counts = backend.count(codes, offsets, assignment, clusters)
     backend.recount(codes, offsets, assignment, assignment, counts)
 
-    def norm(counts: np.ndarray) -> np.ndarray:
+    backend.weigh(codes, offsets, assignment, cupy.zeros(n_samples, np.int64), clusters)
+
+    def norm(counts: np.ndarray, rows: object) -> np.ndarray:
         return np.ones((partitions, *counts.shape[1:]))
 
-    for utility in ("C", "H", "COS", "LP"):
+    for utility in ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC"):
         recipe = TableRecipe(
             utility,
             offsets,
             np.ones(offsets[-1], np.int64),
             np.ones(partitions),
             power=5,
-            norm=norm if utility == "LP" else None,
+            norm=norm if utility in ("LP", "SEC") else None,
+            row_utility="SEC_ROW" if utility == "SEC" else None,
         )
         backend.table(SimpleNamespace(recipe=recipe), counts, [])
     table = cupy.zeros(counts.shape, np.float32)

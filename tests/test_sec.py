@@ -1,0 +1,124 @@
+"""SEC against the theorems of its paper and the weighted k-means they name."""
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_kcc import noisy
+
+import gpu_consensus as gpc
+
+
+def coassociation(labels):
+    return sum(
+        (labels[:, i, None] == labels[None, :, i]) & (labels[:, i, None] >= 0)
+        for i in range(labels.shape[1])
+    ).astype(float)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([2, 3, 5]))
+@settings(max_examples=30)
+def test_theorem_1_trace_of_the_normalised_cut(seed, k):
+    """tr(Z' D^-1/2 S D^-1/2 Z) = n value, Z = D^1/2 H (H' D H)^-1/2."""
+    labels, _ = noisy(seed, n=30, r=5)
+    result = gpc.sec(labels, k, random_state=seed)
+    S = coassociation(labels)
+    D = np.diag(S.sum(axis=1))
+    H = np.eye(k)[result.labels]
+    Z = np.sqrt(D) @ H @ np.diag(1 / np.sqrt(np.diag(H.T @ D @ H)))
+    half = np.diag(1 / np.sqrt(np.diag(D)))
+    trace = np.trace(Z.T @ half @ S @ half @ Z)
+    assert trace == pytest.approx(30 * result.value, rel=1e-9)
+
+
+def weighted_kmeans(labels, consensus):
+    """sum_l w_l sum_i |e / w_l - m_k|^2 over the partitions where l is present."""
+    weight = coassociation(labels).sum(axis=1)
+    objective = 0.0
+    for i in range(labels.shape[1]):
+        present = labels[:, i] >= 0
+        size = labels[:, i].max() + 1
+        for k in np.unique(consensus[present]):
+            members = np.flatnonzero(present & (consensus == k))
+            onehot = np.eye(size)[labels[members, i]]
+            centre = onehot.sum(axis=0) / weight[members].sum()
+            points = onehot / weight[members, None]
+            objective += (weight[members, None] * (points - centre) ** 2).sum()
+    return objective
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 0.8]))
+@settings(max_examples=40)
+def test_the_objective_is_the_weighted_kmeans_and_never_rises(seed, missing):
+    labels, _ = noisy(seed, n=30, r=6, missing=missing)
+    ens = gpc.Ensemble(labels)
+    for init in ("partition", "random"):
+        result = gpc.sec(ens, 3, init=init, n_init=3, random_state=seed)
+        expected = weighted_kmeans(ens.labels, result.labels)
+        assert result.objective == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        assert (np.diff(result.history) <= 1e-12).all()
+        assert len(np.unique(result.labels)) == 3
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_no_object_is_better_off_elsewhere(missing):
+    """At the end every object is in the cluster of lowest score, computed in full."""
+    labels, _ = noisy(4, n=60, r=8, missing=missing)
+    ens = gpc.Ensemble(labels)
+    result = gpc.sec(ens, 3, random_state=0)
+    assert np.array_equal(result.predict(labels), result.labels)
+
+
+@pytest.mark.parametrize(
+    ("rows", "k", "expected"),
+    [(oracles.E1, 2, "11112222"), (oracles.E2, 3, "111222333")],
+)
+def test_worked_examples(rows, k, expected):
+    ens = gpc.Ensemble.from_partitions(oracles.worked(rows))
+    result = gpc.sec(ens, k, n_init=20, random_state=0)
+    assert oracles.canonical(result.labels) == oracles.canonical(expected)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_equal_labels_on_the_emulated_device(emulated_cupy, missing):
+    labels, _ = noisy(1, n=120, r=8, missing=missing)
+    there, here = (
+        gpc.sec(labels, 4, n_init=4, backend=name, random_state=0)
+        for name in ("cupy", "numpy")
+    )
+    assert there.backend == "cupy"
+    assert np.array_equal(there.labels, here.labels)
+    assert np.array_equal(there.history, here.history)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_chunks_and_few_restarts_at_a_time_change_nothing(missing):
+    labels, _ = noisy(2, n=90, r=6, missing=missing)
+    whole = gpc.sec(labels, 4, random_state=1)
+    cut = gpc.sec(labels, 4, random_state=1, memory_limit=500)
+    assert np.array_equal(whole.labels, cut.labels)
+    assert np.array_equal(whole.history, cut.history)
+
+
+def test_kept_unlabelled_objects():
+    labels, _ = noisy(3, n=40, r=5, missing=0.3)
+    labels[7] = -1
+    result = gpc.sec(labels, 3, on_unlabelled="keep", random_state=0)
+    assert result.labels[7] == -1
+    rest = np.delete(np.arange(40), 7)
+    expected = weighted_kmeans(gpc.Ensemble(labels).labels[rest], result.labels[rest])
+    assert result.objective == pytest.approx(expected, rel=1e-9)
+
+
+def test_what_sec_does_not_know_is_refused():
+    labels, _ = noisy(5)
+    with pytest.raises(ValueError, match="weights differ between partitions"):
+        gpc.sec(labels, 3, weights=np.arange(1, 13))
+    assert gpc.sec(labels, 3, weights=[2] * 12, random_state=0).n_clusters == 3
+    with pytest.raises(ValueError, match="init='careful' needs distances"):
+        gpc.sec(labels, 3, init="careful")
+    huge = gpc.Ensemble.from_codes(np.zeros((1, 3), np.uint8), [1])
+    huge._codes = np.broadcast_to(np.zeros(1, np.uint8), (9, 2**31))
+    with pytest.raises(ValueError, match="too large for sec"):
+        gpc.sec(huge, 2)
