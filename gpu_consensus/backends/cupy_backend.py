@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device
-from gpu_consensus.backends.cuda_compile import compiled, stage
+from gpu_consensus.backends.cuda_compile import stage
+from gpu_consensus.backends.cuda_launcher import (
+    MOST_GRID_Y,
+    NULL,
+    Launcher,
+    type_name,
+)
 from gpu_consensus.backends.cuda_source import (
-    Kernel,
     code_kernel,
     count_kernel,
-    table_kernel,
     weigh_kernel,
 )
+from gpu_consensus.backends.device_table import make_table
 from gpu_consensus.backends.launch_plan import count_groups, plan_assign
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import (
@@ -28,20 +32,11 @@ from gpu_consensus.backends.protocol import (
     Counts,
     Offsets,
     Table,
-    TableRecipe,
 )
 from gpu_consensus.backends.streamed_codes import StreamedCodes
 
 if TYPE_CHECKING:
     from gpu_consensus.lloyd import Rule
-
-_NULL = np.intp(0)  # a pointer to nothing
-_MOST_GRID_Y = 65_535
-_FREE_SHARED = 48 << 10  # bytes that a block may have without asking
-
-
-class DeviceMemoryWarning(UserWarning):
-    """The device ran out of memory; the work goes on in smaller parts."""
 
 
 class CupyBackend:
@@ -53,15 +48,8 @@ class CupyBackend:
     name = "cupy"
 
     def __init__(self) -> None:
-        import cupy
-
-        self.xp: Any = cupy
-        self.device = cupy.cuda.Device()
-        attributes = self.device.attributes
-        self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
-        self.shared_free = min(self.shared_limit, _FREE_SHARED)
-        self.shared_per_processor = int(attributes["MaxSharedMemoryPerMultiprocessor"])
-        self.n_processors = int(attributes["MultiProcessorCount"])
+        self.gpu = Launcher()
+        self.xp: Any = self.gpu.xp
 
     def to_device(self, array: Any) -> Any:
         """See the Protocol."""
@@ -75,26 +63,26 @@ class CupyBackend:
         """See the Protocol: on the device if they fit, else streamed."""
         if on_device(codes):
             there = codes.device.id  # type: ignore[attr-defined]
-            if there != self.device.id:
+            if there != self.gpu.device.id:
                 raise ValueError(
                     f"the codes are on CUDA device {there} but the current device is "
-                    f"{self.device.id}; call this inside 'with cupy.cuda.Device("
+                    f"{self.gpu.device.id}; call this inside 'with cupy.cuda.Device("
                     f"{there})'."
                 )
             return codes
-        free, _ = self.device.mem_info
+        free, _ = self.gpu.device.mem_info
         if codes.nbytes <= 0.6 * free:
             try:
                 return self.xp.asarray(codes)
             except self.xp.cuda.memory.OutOfMemoryError:
-                self._release()
+                self.gpu.release()
         return StreamedCodes(self.xp, codes)
 
     def blocks(
         self, codes: Any, n_restarts: int, memory_limit: int | None
     ) -> Iterator[tuple[slice, Codes]]:
         """See the Protocol."""
-        free, _ = self.device.mem_info
+        free, _ = self.gpu.device.mem_info
         limit = free // 4 if memory_limit is None else memory_limit
         per_object = 32 * n_restarts
         if isinstance(codes, StreamedCodes):
@@ -117,72 +105,16 @@ class CupyBackend:
             moved = None if row_table is None else self.to_device(row_table)
             return self.to_device(table), moved
         with stage("table"):
-            table = self._table(recipe, recipe.utility, counts, rows)
+            table = make_table(self.gpu, recipe, recipe.utility, counts, rows)
             row_table = None
             if recipe.row_utility is not None:
-                row_table = self._table(recipe, recipe.row_utility, counts, rows)
+                row_table = make_table(
+                    self.gpu, recipe, recipe.row_utility, counts, rows
+                )
             elif recipe.row_sum is not None:
                 found = recipe.row_sum(self.to_host(counts), rows)
                 row_table = self.to_device(found)
             return table, row_table
-
-    def _table(
-        self,
-        recipe: TableRecipe,
-        utility: str,
-        counts: Counts,
-        rows: Sequence[Assignment],
-    ) -> Table:
-        n_rows, n_restarts, n_clusters = counts.shape
-        n_columns = n_restarts * n_clusters
-        n_partitions = len(recipe.offsets) - 1
-        xp, shape = self.xp, (n_partitions, n_columns)
-        partition_of = np.repeat(np.arange(n_partitions), np.diff(recipe.offsets))
-        norm = _NULL
-        if recipe.norm is not None:
-            host = self.to_host(counts)
-            norm = xp.asarray(recipe.norm(host, rows).reshape(shape))
-        size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
-        empty = xp.empty(shape, np.uint8)
-        marginals = xp.asarray(recipe.marginals)
-        first_row = xp.asarray(recipe.offsets.astype(np.int32))
-        table: Table = xp.empty(counts.shape, np.float32)
-        self._launch(
-            table_kernel("table_sums", utility),
-            self._grid(n_partitions * n_columns, 256),
-            (256,),
-            (
-                counts,
-                marginals,
-                first_row,
-                np.int32(n_partitions),
-                np.int32(n_columns),
-                size,
-                square,
-                empty,
-            ),
-        )
-        self._launch(
-            table_kernel("table", utility),
-            self._grid(n_rows * n_columns, 256),
-            (256,),
-            (
-                counts,
-                marginals,
-                first_row,
-                xp.asarray(partition_of.astype(np.int32)),
-                np.int32(n_rows),
-                np.int32(n_columns),
-                size,
-                square,
-                empty,
-                xp.asarray(recipe.weights),
-                norm,
-                np.int32(recipe.power),
-                table,
-            ),
-        )
-        return table
 
     def count(
         self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int
@@ -214,17 +146,17 @@ class CupyBackend:
         after: Assignment,
         counts: Counts,
     ) -> None:
-        rows_of_codes = self._rows(codes, offsets)
+        rows_of_codes = self.gpu.rows(codes, offsets)
         after = self.xp.ascontiguousarray(after)
         if before is not None:
             before = self.xp.ascontiguousarray(before)
         n_restarts, n_rows = after.shape
         n_clusters = counts.shape[2]
-        groups, bins = count_groups(offsets, n_clusters, self.shared_free // 4)
+        groups, bins = count_groups(offsets, n_clusters, self.gpu.shared_free // 4)
         work = (len(groups) - 1) * n_restarts
-        grid = (self._grid(n_rows, 2048)[0], min(work, _MOST_GRID_Y))
-        self._launch(
-            count_kernel(_type(codes), _type(after)),
+        grid = (self.gpu.grid(n_rows, 2048)[0], min(work, MOST_GRID_Y))
+        self.gpu.launch(
+            count_kernel(type_name(codes), type_name(after)),
             grid,
             (256,),
             (
@@ -232,7 +164,7 @@ class CupyBackend:
                 self.xp.asarray(groups),
                 np.int32(len(groups) - 1),
                 np.int32(bins),
-                _NULL if before is None else before,
+                NULL if before is None else before,
                 after,
                 np.int64(n_rows),
                 np.int32(n_restarts),
@@ -262,7 +194,7 @@ class CupyBackend:
             )
 
         with stage("assign"):
-            parts = self._in_parts(one_part, codes.shape[1])
+            parts = self.gpu.in_parts(one_part, codes.shape[1])
         if len(parts) == 1:
             return parts[0]
         join = self.xp.concatenate
@@ -283,29 +215,29 @@ class CupyBackend:
         gap: bool,
     ) -> Assigned:
         xp = self.xp
-        rows_of_codes = self._rows(codes, offsets)
+        rows_of_codes = self.gpu.rows(codes, offsets)
         _, n_restarts, n_clusters = table.shape
         n_rows, n_columns = codes.shape[1], n_restarts * n_clusters
         plan = plan_assign(
             offsets,
             n_restarts,
             n_clusters,
-            shared_limit=self.shared_limit,
+            shared_limit=self.gpu.shared_limit,
             row_table=0 if row_table is None else row_table.ndim - 1,
-            code=_type(codes),
+            code=type_name(codes),
         )
         shape = (n_restarts, n_rows)
         winner = xp.empty(shape, np.int32)
         keep = best or gap or plan.continues
-        lowest: Any = xp.empty(shape, np.float32) if keep else _NULL
-        second: Any = xp.empty(shape, np.float32) if keep else _NULL
-        together = max(1, self.shared_per_processor // (plan.shared + 1024))
+        lowest: Any = xp.empty(shape, np.float32) if keep else NULL
+        second: Any = xp.empty(shape, np.float32) if keep else NULL
+        together = max(1, self.gpu.shared_per_processor // (plan.shared + 1024))
         rows_per_block = plan.threads * plan.rows
         blocks = -(-n_rows // rows_per_block)
-        grid = (min(blocks, self.n_processors * min(together, 4)),)
+        grid = (min(blocks, self.gpu.n_processors * min(together, 4)),)
         pieces = xp.asarray(plan.pieces)
         for begin, end in plan.tiles:
-            self._launch(
+            self.gpu.launch(
                 plan.kernel,
                 grid,
                 (plan.threads,),
@@ -314,8 +246,8 @@ class CupyBackend:
                     pieces,
                     np.int32(len(plan.pieces)),
                     xp.ascontiguousarray(table),
-                    _NULL if row_table is None else xp.ascontiguousarray(row_table),
-                    _NULL if row_weight is None else row_weight,
+                    NULL if row_table is None else xp.ascontiguousarray(row_table),
+                    NULL if row_weight is None else row_weight,
                     np.int32(n_columns),
                     np.int32(begin),
                     np.int32(end),
@@ -336,15 +268,15 @@ class CupyBackend:
         self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
         """See the Protocol."""
-        rows_of_codes = self._rows(codes, offsets)
+        rows_of_codes = self.gpu.rows(codes, offsets)
         n_rows, n_columns = codes.shape[1], int(np.prod(table.shape[1:]))
         score: npt.NDArray[np.float64] = self.xp.empty(
             (n_rows, *table.shape[1:]), np.float64
         )
         with stage("scores"):
-            self._launch(
-                code_kernel("scores", _type(codes)),
-                self._grid(n_rows, 8),
+            self.gpu.launch(
+                code_kernel("scores", type_name(codes)),
+                self.gpu.grid(n_rows, 8),
                 (32, 8),
                 (
                     *rows_of_codes,
@@ -363,17 +295,17 @@ class CupyBackend:
         responsibilities: npt.NDArray[np.float64],
     ) -> Counts:
         """See the Protocol."""
-        rows_of_codes = self._rows(codes, offsets)
+        rows_of_codes = self.gpu.rows(codes, offsets)
         n_rows, n_restarts, n_clusters = responsibilities.shape
         n_columns = n_restarts * n_clusters
         shape = (int(offsets[-1]), n_restarts, n_clusters)
         counts: Counts = self.xp.zeros(shape, dtype=np.int64)
-        lines = min(int(np.diff(offsets).max()), self.shared_free // 256)
+        lines = min(int(np.diff(offsets).max()), self.gpu.shared_free // 256)
         work = len(codes) * -(-n_columns // 32)
         with stage("soft_count"):
-            self._launch(
-                code_kernel("soft_count", _type(codes)),
-                (self._grid(n_rows, 256)[0], min(work, _MOST_GRID_Y)),
+            self.gpu.launch(
+                code_kernel("soft_count", type_name(codes)),
+                (self.gpu.grid(n_rows, 256)[0], min(work, MOST_GRID_Y)),
                 (32, 8),
                 (
                     *rows_of_codes,
@@ -396,15 +328,15 @@ class CupyBackend:
         n_clusters: int,
     ) -> Counts:
         """See the Protocol."""
-        rows_of_codes = self._rows(codes, offsets)
+        rows_of_codes = self.gpu.rows(codes, offsets)
         assignment = self.xp.ascontiguousarray(assignment)
         n_restarts, n_rows = assignment.shape
         shape = (len(codes), n_restarts, n_clusters)
         total: Counts = self.xp.zeros(shape, dtype=np.int64)
         with stage("weigh"):
-            self._launch(
-                weigh_kernel(_type(codes), _type(assignment)),
-                self._grid(n_rows, 256),
+            self.gpu.launch(
+                weigh_kernel(type_name(codes), type_name(assignment)),
+                self.gpu.grid(n_rows, 256),
                 (256,),
                 (
                     *rows_of_codes,
@@ -423,14 +355,14 @@ class CupyBackend:
     ) -> Coassociation:
         """See the Protocol."""
         xp = self.xp
-        codes, stride = self._strided(codes)
+        codes, stride = self.gpu.strided(codes)
         left, right = xp.asarray(rows, np.int64), xp.asarray(columns, np.int64)
         shape = (len(left), len(right))
         same, both = xp.empty(shape, np.int32), xp.empty(shape, np.int32)
         tiles = -(-shape[0] // 32) * -(-shape[1] // 32)
         with stage("coassociation"):
-            self._launch(
-                code_kernel("coassociation", _type(codes)),
+            self.gpu.launch(
+                code_kernel("coassociation", type_name(codes)),
                 (tiles,),
                 (32, 32),
                 (
@@ -465,73 +397,3 @@ class CupyBackend:
         _, found = self.xp.unique(labels, return_inverse=True)
         compact: npt.NDArray[np.int32] = found.astype(np.int32)
         return compact
-
-    def _launch(
-        self,
-        kernel: Kernel,
-        grid: tuple[int, ...],
-        block: tuple[int, ...],
-        arguments: tuple[Any, ...],
-        shared: int = 0,
-    ) -> None:
-        function = compiled(kernel, self.device.id)
-        if shared > _FREE_SHARED:
-            function.max_dynamic_shared_size_bytes = shared
-        function(grid, block, arguments, shared_mem=shared)
-
-    def _grid(self, work: int, per_block: int) -> tuple[int]:
-        return (max(1, min(-(-work // per_block), 32 * self.n_processors)),)
-
-    def _rows(self, codes: Codes, offsets: Offsets) -> tuple[Any, ...]:
-        """Return what every kernel over objects begins with."""
-        codes, stride = self._strided(codes)
-        return (
-            codes,
-            np.int64(stride),
-            np.int64(0),
-            np.int64(codes.shape[1]),
-            self.xp.asarray(offsets.astype(np.int32)),
-        )
-
-    def _strided(self, codes: Codes) -> tuple[Codes, int]:
-        """Return codes whose objects lie side by side, and their stride."""
-        if not on_device(codes):
-            raise TypeError(
-                "the cupy backend was given NumPy codes; move them with ens.to('cupy') "
-                "or let the method do it."
-            )
-        if codes.strides[1] != codes.itemsize:
-            codes = self.xp.ascontiguousarray(codes)
-        return codes, codes.strides[0] // codes.itemsize
-
-    def _in_parts(
-        self, work: Callable[[slice], Assigned], n_rows: int
-    ) -> list[Assigned]:
-        """Do the work at once, or in halves of halves when memory runs out."""
-        todo, done = [slice(0, n_rows)], []
-        while todo:
-            rows = todo.pop()
-            try:
-                done.append(work(rows))
-            except self.xp.cuda.memory.OutOfMemoryError:
-                size = rows.stop - rows.start
-                if size == 1:
-                    raise
-                self._release()
-                warnings.warn(
-                    f"the device has no memory left for {size} objects at once; going "
-                    f"on with {-(-size // 2)}.",
-                    DeviceMemoryWarning,
-                    stacklevel=4,
-                )
-                middle = rows.start + size // 2
-                todo += [slice(middle, rows.stop), slice(rows.start, middle)]
-        return done
-
-    def _release(self) -> None:
-        self.xp.get_default_memory_pool().free_all_blocks()
-
-
-def _type(array: Any) -> str:
-    """Return the kernels' name of an array's unsigned type."""
-    return f"u{8 * array.dtype.itemsize}"

@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 from cudaemu import DeviceSpec, installed, make_cupy
 
-from gpu_consensus.backends import cupy_backend
+from gpu_consensus.backends import cuda_launcher, cupy_backend
 from gpu_consensus.backends.cuda_source import Kernel
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import TableRecipe
@@ -89,7 +89,7 @@ def record(architecture: Architecture, problem: Problem, code: type) -> list[Lau
     with (
         installed(make_cupy((device,))) as cupy,
         mock.patch.object(
-            cupy_backend, "compiled", lambda kernel, _: _NoteTaker(kernel, launches)
+            cuda_launcher, "compiled", lambda kernel, _: _NoteTaker(kernel, launches)
         ),
     ):
         _every_primitive(cupy_backend.CupyBackend(), cupy, problem, code)

@@ -1,0 +1,111 @@
+"""Launches on the current CUDA device: its limits, its grids, its memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gpu_consensus.arrays import on_device
+from gpu_consensus.backends.cuda_compile import compiled
+from gpu_consensus.backends.cuda_source import Kernel
+from gpu_consensus.backends.protocol import Codes, Offsets
+
+MOST_GRID_Y = 65_535
+FREE_SHARED = 48 << 10
+"""Bytes of shared memory that a block may have without asking."""
+NULL = np.intp(0)
+"""A pointer to nothing."""
+Result = TypeVar("Result")
+
+
+class DeviceMemoryWarning(UserWarning):
+    """The device ran out of memory; the work goes on in smaller parts."""
+
+
+class Launcher:
+    """The current device and what its kernels may use."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.xp: Any = cupy
+        self.device = cupy.cuda.Device()
+        attributes = self.device.attributes
+        self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
+        self.shared_free = min(self.shared_limit, FREE_SHARED)
+        self.shared_per_processor = int(attributes["MaxSharedMemoryPerMultiprocessor"])
+        self.n_processors = int(attributes["MultiProcessorCount"])
+
+    def launch(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        arguments: tuple[Any, ...],
+        shared: int = 0,
+    ) -> None:
+        """Run a kernel, asking for shared memory where it needs much."""
+        function = compiled(kernel, self.device.id)
+        if shared > FREE_SHARED:
+            function.max_dynamic_shared_size_bytes = shared
+        function(grid, block, arguments, shared_mem=shared)
+
+    def grid(self, work: int, per_block: int) -> tuple[int]:
+        """Return enough blocks for the work, but not more than the device can use."""
+        return (max(1, min(-(-work // per_block), 32 * self.n_processors)),)
+
+    def rows(self, codes: Codes, offsets: Offsets) -> tuple[Any, ...]:
+        """Return what every kernel over objects begins with."""
+        codes, stride = self.strided(codes)
+        return (
+            codes,
+            np.int64(stride),
+            np.int64(0),
+            np.int64(codes.shape[1]),
+            self.xp.asarray(offsets.astype(np.int32)),
+        )
+
+    def strided(self, codes: Codes) -> tuple[Codes, int]:
+        """Return codes whose objects lie side by side, and their stride."""
+        if not on_device(codes):
+            raise TypeError(
+                "the cupy backend was given NumPy codes; move them with ens.to('cupy') "
+                "or let the method do it."
+            )
+        if codes.strides[1] != codes.itemsize:
+            codes = self.xp.ascontiguousarray(codes)
+        return codes, codes.strides[0] // codes.itemsize
+
+    def in_parts(self, work: Callable[[slice], Result], n_rows: int) -> list[Result]:
+        """Do the work at once, or in halves of halves when memory runs out."""
+        todo, done = [slice(0, n_rows)], []
+        while todo:
+            rows = todo.pop()
+            try:
+                done.append(work(rows))
+            except self.xp.cuda.memory.OutOfMemoryError:
+                size = rows.stop - rows.start
+                if size == 1:
+                    raise
+                self.release()
+                warnings.warn(
+                    f"the device has no memory left for {size} objects at once; going "
+                    f"on with {-(-size // 2)}.",
+                    DeviceMemoryWarning,
+                    stacklevel=4,
+                )
+                middle = rows.start + size // 2
+                todo += [slice(middle, rows.stop), slice(rows.start, middle)]
+        return done
+
+    def release(self) -> None:
+        """Give cached memory back to the device."""
+        self.xp.get_default_memory_pool().free_all_blocks()
+
+
+def type_name(array: Any) -> str:
+    """Return the kernels' name of an array's unsigned type."""
+    return f"u{8 * array.dtype.itemsize}"

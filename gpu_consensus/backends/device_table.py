@@ -1,0 +1,71 @@
+"""Tables made on the device from counts, bit for bit those of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu_consensus.backends.cuda_launcher import NULL, Launcher
+from gpu_consensus.backends.cuda_source import table_kernel
+from gpu_consensus.backends.protocol import Assignment, Counts, Table, TableRecipe
+
+
+def make_table(
+    gpu: Launcher,
+    recipe: TableRecipe,
+    utility: str,
+    counts: Counts,
+    rows: Sequence[Assignment],
+) -> Table:
+    """Return the table of a recipe, or its row table, (S, R, K), on the device."""
+    n_rows, n_restarts, n_clusters = counts.shape
+    n_columns = n_restarts * n_clusters
+    n_partitions = len(recipe.offsets) - 1
+    xp, shape = gpu.xp, (n_partitions, n_columns)
+    partition_of = np.repeat(np.arange(n_partitions), np.diff(recipe.offsets))
+    norm = NULL
+    if recipe.norm is not None:
+        host = gpu.xp.asnumpy(counts)
+        norm = xp.asarray(recipe.norm(host, rows).reshape(shape))
+    size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
+    empty = xp.empty(shape, np.uint8)
+    marginals = xp.asarray(recipe.marginals)
+    first_row = xp.asarray(recipe.offsets.astype(np.int32))
+    table: Table = xp.empty(counts.shape, np.float32)
+    gpu.launch(
+        table_kernel("table_sums", utility),
+        gpu.grid(n_partitions * n_columns, 256),
+        (256,),
+        (
+            counts,
+            marginals,
+            first_row,
+            np.int32(n_partitions),
+            np.int32(n_columns),
+            size,
+            square,
+            empty,
+        ),
+    )
+    gpu.launch(
+        table_kernel("table", utility),
+        gpu.grid(n_rows * n_columns, 256),
+        (256,),
+        (
+            counts,
+            marginals,
+            first_row,
+            xp.asarray(partition_of.astype(np.int32)),
+            np.int32(n_rows),
+            np.int32(n_columns),
+            size,
+            square,
+            empty,
+            xp.asarray(recipe.weights),
+            norm,
+            np.int32(recipe.power),
+            table,
+        ),
+    )
+    return table
