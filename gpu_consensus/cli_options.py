@@ -65,7 +65,7 @@ def add_consensus(parser: argparse.ArgumentParser, *, required: bool) -> None:
         "--method", default="kcc", help=f"one of {', '.join(gpc.METHODS)}"
     )
     parser.add_argument("--utility", help="utility of kcc, default h")
-    parser.add_argument("--n-init", type=int, help="starts, default 10")
+    parser.add_argument("--n-init", type=int, help="starts, default: the method's own")
     parser.add_argument("--output", type=Path, help="labels, .csv or .npy")
     add_common(parser)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, to_host
-from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends import choose_backend, require_device
 from gpu_consensus.backends.protocol import Codes, Counts
 from gpu_consensus.checkpoint import Checkpoint, open_checkpoint
 from gpu_consensus.checks import (
@@ -122,7 +122,7 @@ def fit(
     check_distinct_rows(ensemble, weights, n_clusters, skip)
     if n_clusters == 1:
         warnings.warn(
-            "n_clusters=1 puts all objects into one cluster, whose value is 0.",
+            "n_clusters=1 puts all objects into one cluster.",
             UserWarning,
             stacklevel=3,
         )
@@ -285,12 +285,11 @@ def _result(
     assignment, counts = starts.on_host(q)
     labels = assignment.astype(np.int32)
     labels[problem.skip] = -1
-    table, row_table = rule.table(counts[:, None], [starts.assignment[q]])
+    make_table = getattr(rule, "full_table", rule.table)
+    table, row_table = make_table(counts[:, None], [starts.assignment[q]])
     objective = float(starts.objective[q])
     return Consensus(
-        labels=problem.backend.to_device(labels)
-        if on_device(problem.codes)
-        else labels,
+        labels=require_device().asarray(labels) if on_device(problem.codes) else labels,
         n_clusters=problem.n_clusters,
         objective=objective,
         value=rule.value(objective, ensemble.n_samples - len(problem.skip)),

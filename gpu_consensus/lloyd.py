@@ -210,7 +210,9 @@ class _Run:
         self.origin = {
             q: state.assignment[q].copy()
             for q in range(len(state.assignment))
-            if np.isfinite(state.objective[q]) and not state.converged[q]
+            if rule.monotone
+            and np.isfinite(state.objective[q])
+            and not state.converged[q]
         }
         self.steps: dict[int, _Step] = {}
 

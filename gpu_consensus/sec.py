@@ -20,7 +20,7 @@ from gpu_consensus.utilities import Segments, as_table
 
 
 def sec(
-    ensemble: Any, n_clusters: int, *, n_init: int = 10, **options: Any
+    ensemble: Any, n_clusters: int, *, n_init: int = 20, **options: Any
 ) -> Consensus:
     """Spectral ensemble clustering.
 
@@ -35,7 +35,7 @@ def sec(
         (Theorem 5).
     n_clusters : int
         Clusters of the consensus.
-    n_init : int, default 10
+    n_init : int, default 20
         Starts, run together.
     **options
         ``init``, ``max_iter``, ``on_unlabelled``, ``backend``, ``n_jobs``,
@@ -179,14 +179,18 @@ class SecRule:
         self, counts: Counts, rows: Sequence[Assignment]
     ) -> tuple[Table, Table | None]:
         """Return -2 n_kj / W_k^(i), and A_k / (W_k^(i))^2 (summed where complete)."""
+        table, row_table = self.full_table(counts, rows)
+        return table, self._row_sum(counts, rows) if self.complete else row_table
+
+    def full_table(
+        self, counts: Counts, rows: Sequence[Assignment]
+    ) -> tuple[Table, Table]:
+        """As ``table``, with a row for every label: new objects may have gaps."""
         weight, empty = self.cluster_weight(counts, rows)
         n = self._filled(counts, empty)
         norm = self.segments.spread(np.maximum(weight, 1).astype(np.float64))
-        table = self._finish(-(2.0 * (n / norm)))
-        if self.complete:
-            return table, self._row_sum(counts, rows)
         square = self.segments.spread(self.segments.sum(n * n))
-        return table, self._finish(square / norm / norm)
+        return self._finish(-(2.0 * (n / norm))), self._finish(square / norm / norm)
 
     def _finish(self, values: FloatArray) -> Table:
         table = as_table(values)

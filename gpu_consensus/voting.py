@@ -66,7 +66,7 @@ def ipvc(
 
     As :func:`ivc`, but a label costs 1 minus its share among the cluster's members.
     The objective may rise from one iteration to the next; a start ends when nothing
-    moves or an assignment comes back.
+    moves or an assignment comes back, with the assignment it then has.
 
     Parameters
     ----------

@@ -693,7 +693,7 @@ def test_checkpoint_keeps_missing_and_wide_labels(tmp_path, form):
         np.random.SeedSequence(np.int64(5)),
         np.random.SeedSequence(np.array([1, 2**63, 3], dtype=np.uint64)),
         np.random.SeedSequence([2**63, 1], spawn_key=np.array([4, 0]), pool_size=8),
-        np.random.SeedSequence((1, (2, np.uint8(3))), spawn_key=(7,)),
+        np.random.SeedSequence((1, 2, np.uint8(3)), spawn_key=(7,)),
         np.random.SeedSequence(range(3)).spawn(2)[1].spawn(1)[0],
     ],
 )

@@ -101,6 +101,35 @@ def test_chunks_and_few_restarts_at_a_time_change_nothing(missing):
     assert np.array_equal(whole.history, cut.history)
 
 
+def test_new_objects_with_gaps_are_scored_over_what_they_have():
+    """Also when the fitted data had no gaps: the formula, partition by partition."""
+    labels, _ = noisy(9, n=120, r=8)
+    ens = gpc.Ensemble(labels)
+    result = gpc.sec(ens, 3, random_state=0)
+    rng = np.random.default_rng(0)
+    gone = rng.random(labels.shape) < 0.5
+    gone[np.arange(120), rng.integers(8, size=120)] = False
+    new = np.where(gone, -1, labels)
+    weight = coassociation(ens.labels).sum(axis=1)
+    found = result.predict(new)
+    for l in range(120):
+        present = np.flatnonzero(new[l] >= 0)
+        own = sum(np.sum(labels[:, i] == labels[l, i]) for i in present)
+        scores = []
+        for k in range(3):
+            members = result.labels == k
+            whole = weight[members].sum()
+            score = 0.0
+            for i in present:
+                counts = np.bincount(labels[members, i])
+                same = np.sum(labels[members, i] == labels[l, i])
+                score += own * np.sum(counts**2) / whole**2 - 2 * same / whole
+            scores.append(score)
+        best = np.sort(scores)
+        if best[1] - best[0] > 1e-5:
+            assert found[l] == np.argmin(scores)
+
+
 def test_kept_unlabelled_objects():
     labels, _ = noisy(3, n=40, r=5, missing=0.3)
     labels[7] = -1

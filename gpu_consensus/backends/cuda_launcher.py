@@ -50,7 +50,8 @@ class Launcher:
         """Run a kernel, asking for shared memory where it needs much."""
         function = compiled(kernel, self.device.id)
         if shared > FREE_SHARED:
-            function.max_dynamic_shared_size_bytes = shared
+            # always the same number: another thread may be about to launch this too
+            function.max_dynamic_shared_size_bytes = self.shared_limit
         function(grid, block, arguments, shared_mem=shared)
 
     def grid(self, work: int, per_block: int) -> tuple[int]:
@@ -86,7 +87,7 @@ class Launcher:
             rows = todo.pop()
             try:
                 done.append(work(rows))
-            except self.xp.cuda.memory.OutOfMemoryError:
+            except MemoryError:  # CuPy's own, or that of RMM after cuML was imported
                 size = rows.stop - rows.start
                 if size == 1:
                     raise
@@ -100,6 +101,11 @@ class Launcher:
                 middle = rows.start + size // 2
                 todo += [slice(middle, rows.stop), slice(rows.start, middle)]
         return done
+
+    def free_memory(self) -> int:
+        """Return bytes that can still be had, those that CuPy keeps among them."""
+        free, _ = self.device.mem_info
+        return int(free + self.xp.get_default_memory_pool().free_bytes())
 
     def release(self) -> None:
         """Give cached memory back to the device."""

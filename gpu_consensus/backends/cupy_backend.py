@@ -70,11 +70,11 @@ class CupyBackend:
                     f"{there})'."
                 )
             return codes
-        free, _ = self.gpu.device.mem_info
+        free = self.gpu.free_memory()
         if codes.nbytes <= 0.6 * free:
             try:
                 return self.xp.asarray(codes)
-            except self.xp.cuda.memory.OutOfMemoryError:
+            except MemoryError:
                 self.gpu.release()
         return StreamedCodes(self.xp, codes)
 
@@ -82,7 +82,7 @@ class CupyBackend:
         self, codes: Any, n_restarts: int, memory_limit: int | None
     ) -> Iterator[tuple[slice, Codes]]:
         """See the Protocol."""
-        free, _ = self.gpu.device.mem_info
+        free = self.gpu.free_memory()
         limit = free // 4 if memory_limit is None else memory_limit
         per_object = 32 * n_restarts
         if isinstance(codes, StreamedCodes):
@@ -105,12 +105,12 @@ class CupyBackend:
             moved = None if row_table is None else self.to_device(row_table)
             return self.to_device(table), moved
         with stage("table"):
-            table = make_table(self.gpu, recipe, recipe.utility, counts, rows)
-            row_table = None
+            gpu, row_table, norm = self.gpu, None, None
+            if recipe.norm is not None:
+                norm = recipe.norm(self.to_host(counts), rows)
+            table = make_table(gpu, recipe, recipe.utility, counts, norm)
             if recipe.row_utility is not None:
-                row_table = make_table(
-                    self.gpu, recipe, recipe.row_utility, counts, rows
-                )
+                row_table = make_table(gpu, recipe, recipe.row_utility, counts, norm)
             elif recipe.row_sum is not None:
                 found = recipe.row_sum(self.to_host(counts), rows)
                 row_table = self.to_device(found)
@@ -235,7 +235,7 @@ class CupyBackend:
         rows_per_block = plan.threads * plan.rows
         blocks = -(-n_rows // rows_per_block)
         grid = (min(blocks, self.gpu.n_processors * min(together, 4)),)
-        pieces = xp.asarray(plan.pieces)
+        pieces, table = xp.asarray(plan.pieces), xp.ascontiguousarray(table)
         for begin, end in plan.tiles:
             self.gpu.launch(
                 plan.kernel,
@@ -245,7 +245,7 @@ class CupyBackend:
                     *rows_of_codes,
                     pieces,
                     np.int32(len(plan.pieces)),
-                    xp.ascontiguousarray(table),
+                    table,
                     NULL if row_table is None else xp.ascontiguousarray(row_table),
                     NULL if row_weight is None else row_weight,
                     np.int32(n_columns),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
+import numpy.typing as npt
 
 from gpu_consensus.backends.cuda_launcher import NULL, Launcher
 from gpu_consensus.backends.cuda_source import table_kernel
-from gpu_consensus.backends.protocol import Assignment, Counts, Table, TableRecipe
+from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 
 
 def make_table(
@@ -16,7 +15,7 @@ def make_table(
     recipe: TableRecipe,
     utility: str,
     counts: Counts,
-    rows: Sequence[Assignment],
+    norms: npt.NDArray[np.float64] | None,
 ) -> Table:
     """Return the table of a recipe, or its row table, (S, R, K), on the device."""
     n_rows, n_restarts, n_clusters = counts.shape
@@ -24,10 +23,7 @@ def make_table(
     n_partitions = len(recipe.offsets) - 1
     xp, shape = gpu.xp, (n_partitions, n_columns)
     partition_of = np.repeat(np.arange(n_partitions), np.diff(recipe.offsets))
-    norm = NULL
-    if recipe.norm is not None:
-        host = gpu.xp.asnumpy(counts)
-        norm = xp.asarray(recipe.norm(host, rows).reshape(shape))
+    norm = NULL if norms is None else xp.asarray(norms.reshape(shape))
     size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
     empty = xp.empty(shape, np.uint8)
     marginals = xp.asarray(recipe.marginals)

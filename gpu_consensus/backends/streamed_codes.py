@@ -56,12 +56,19 @@ class StreamedCodes:
             device[side].set(pinned[side], stream=copies)
             arrived[side].record(copies)
 
-        send(0)
-        for number, rows in enumerate(ranges):
-            if number + 1 < len(ranges):
-                send(number + 1)
-            side, here = number % 2, cuda.get_current_stream()
-            here.wait_event(arrived[side])
-            yield rows, device[side][:, : rows.stop - rows.start]
-            used[side].record(here)
-        copies.synchronize()
+        # CuPy hands out device memory again in the order of the current stream, which
+        # the stream of copies does not follow by itself
+        ready = cuda.Event()
+        ready.record(cuda.get_current_stream())
+        copies.wait_event(ready)
+        try:
+            send(0)
+            for number, rows in enumerate(ranges):
+                if number + 1 < len(ranges):
+                    send(number + 1)
+                side, here = number % 2, cuda.get_current_stream()
+                here.wait_event(arrived[side])
+                yield rows, device[side][:, : rows.stop - rows.start]
+                used[side].record(here)
+        finally:  # also when the caller stops early: no copy may outlive its buffers
+            copies.synchronize()

@@ -12,6 +12,8 @@ from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.kcc import KccRule, device_recipe
+from gpu_consensus.lloyd import Problem
+from gpu_consensus.sec import SecRule
 from gpu_consensus.utilities import parse_utility
 from gpu_consensus.voting import IpvcRule, IvcRule
 
@@ -88,6 +90,23 @@ def _compare(backend: Backend, case: Case) -> Iterator[Comparison]:
         name = type(voting).__name__
         made, _ = backend.table(voting, up(counts), [])
         yield f"table of {name}", down(made), voting.table(counts)[0]
+    sec = SecRule(ens)
+    nobody = np.empty(0, dtype=np.intp)
+    sec.bind(Problem(numpy, host, offsets, k, nobody))
+    expected_tables = sec.table(counts, list(before))
+    sec.bind(Problem(backend, host, offsets, k, nobody))
+    made_tables = backend.table(sec, up(counts), list(up(before)))
+    for name, of_backend, right in zip(
+        ("table", "row table"), made_tables, expected_tables, strict=True
+    ):
+        assert right is not None
+        yield f"{name} of SEC", down(of_backend), right
+    whole = rng.integers(1, 2**40, size=case.n_samples)
+    yield (
+        "weigh",
+        down(backend.weigh(codes, offsets, up(before), up(whole), k)),
+        numpy.weigh(host, offsets, before, whole, k),
+    )
     weight = rng.integers(1, 1000, size=case.n_samples).astype(np.float32)
     full = rng.normal(size=counts.shape).astype(np.float32)
     for row_table in (None, full[0], full):
