@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import operator
+import reprlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -108,7 +109,7 @@ def check_weights(weights: Any, n_partitions: int) -> FloatArray:
         array = array.astype(np.float64)
     except (TypeError, ValueError):
         raise TypeError(
-            f"weights={weights!r} should be numbers, one per partition."
+            f"weights={reprlib.repr(weights)} should be numbers, one per partition."
         ) from None
     if array.shape != (n_partitions,):
         raise ValueError(

@@ -9,9 +9,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import validate_data
 
+from gpu_consensus.backends import choose_backend
 from gpu_consensus.checks import check_choice, check_n_clusters, seed_sequence
 from gpu_consensus.generate import generate_partitions
 from gpu_consensus.methods import METHODS, consensus
+from gpu_consensus.utilities import parse_utility
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):
@@ -111,6 +113,11 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_n_clusters(self.n_clusters, X.shape[0])
         check_choice("method", self.method, METHODS)
+        # what is wrong with the second stage should not wait for the first
+        options = self.method_options or {}
+        choose_backend(options.get("backend", self.backend), None, self.n_jobs)
+        if "utility" in options:
+            parse_utility(options["utility"])
         seeds = seed_sequence(self.random_state).spawn(2)
         self.ensemble_ = generate_partitions(
             X,
@@ -138,7 +145,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
                 "random_state": seeds[1],
                 "progress": self.progress,
             }
-            | (self.method_options or {}),
+            | options,
         )
         self.labels_: npt.NDArray[np.int32] = self.consensus_.labels
         self.n_iter_ = self.consensus_.n_iter

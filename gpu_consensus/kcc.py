@@ -219,15 +219,10 @@ class KccRule:
         self, counts: Counts, segments: Segments, begin: int, end: int
     ) -> IntArray:
         """Give the marginal to clusters that have no member present in a partition."""
-        n = counts.copy()
-        n[segments.missing] = 0
-        empty = segments.sum(n) == 0
-        if empty.any():
-            marginals = self.marginals[begin:end].copy()
-            hollow = segments.sum(marginals) == 0
-            marginals[segments.missing[hollow]] = 1  # no division by zero
-            n = np.where(segments.spread(empty), marginals[:, None, None], n)
-        return n
+        marginals = self.marginals[begin:end].copy()
+        hollow = segments.sum(marginals) == 0
+        marginals[segments.missing[hollow]] = 1  # no division by zero
+        return segments.filled(counts, marginals)
 
     def objective(self, counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
         """Return F = sum_i w_i (sum_j n_+j mu(e_j) - sum_k n_k mu(m_k)), (R,)."""
@@ -236,8 +231,7 @@ class KccRule:
         for first, last in _groups(offsets, max(1, _TABLE_BLOCK // width)):
             begin, end = offsets[first], offsets[last]
             segments = Segments(offsets[first : last + 1] - begin)
-            n = counts[begin:end].copy()
-            n[segments.missing] = 0
+            n = segments.present(counts[begin:end])
             weight = self.weights[first:last, None, None]
             parts.append(weight * self.formula.total(n, segments))
         total = np.concatenate(parts)

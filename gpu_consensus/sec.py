@@ -134,8 +134,7 @@ class SecRule:
 
         There it is the weight of all objects present, to go with the marginals.
         """
-        n = counts.copy()
-        n[self.segments.missing] = 0
+        n = self.segments.present(counts)
         whole = self.segments.sum(self.marginals[:, None, None] * n).sum(axis=0)
         weight = np.repeat(whole[None], len(self.present), axis=0)
         if not self.complete:
@@ -159,18 +158,13 @@ class SecRule:
         absent: IntArray = backend.to_host(total)
         return absent
 
-    def _filled(self, counts: Counts, empty: npt.NDArray[np.bool_]) -> IntArray:
-        n = counts.copy()
-        n[self.segments.missing] = 0
-        return np.where(self.segments.spread(empty), self.marginals[:, None, None], n)
-
     def _norm(self, counts: Counts, rows: Sequence[Assignment]) -> FloatArray:
         return np.maximum(self.cluster_weight(counts, rows)[0], 1).astype(np.float64)
 
     def _row_sum(self, counts: Counts, rows: Sequence[Assignment]) -> Table:
         """Return sum_i A_k / W_k^2, (R, K): one sum for all rows of complete data."""
-        weight, empty = self.cluster_weight(counts, rows)
-        n = self._filled(counts, empty)
+        weight, _ = self.cluster_weight(counts, rows)
+        n = self.segments.filled(counts, self.marginals)
         square = self.segments.sum(n * n).sum(axis=0)
         whole = np.maximum(weight[0], 1)
         return as_table(np.asarray(square / whole / whole))
@@ -186,8 +180,8 @@ class SecRule:
         self, counts: Counts, rows: Sequence[Assignment]
     ) -> tuple[Table, Table]:
         """As ``table``, with a row for every label: new objects may have gaps."""
-        weight, empty = self.cluster_weight(counts, rows)
-        n = self._filled(counts, empty)
+        weight, _ = self.cluster_weight(counts, rows)
+        n = self.segments.filled(counts, self.marginals)
         norm = self.segments.spread(np.maximum(weight, 1).astype(np.float64))
         square = self.segments.spread(self.segments.sum(n * n))
         return self._finish(-(2.0 * (n / norm))), self._finish(square / norm / norm)
@@ -201,8 +195,7 @@ class SecRule:
     def objective(self, counts: Counts, rows: Sequence[Assignment]) -> FloatArray:
         """Return sum_l r_l / w_l - sum_i sum_k A_k / W_k^(i), (R,)."""
         weight, empty = self.cluster_weight(counts, rows)
-        n = counts.copy()
-        n[self.segments.missing] = 0
+        n = self.segments.present(counts)
         gain = self.segments.sum(n * n) / np.maximum(weight, 1)
         gain[empty] = 0.0
         return np.array(

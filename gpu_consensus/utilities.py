@@ -45,6 +45,18 @@ class Segments:
         """Take the largest row of each partition: (S, ...) to (r, ...)."""
         return np.asarray(np.maximum.reduceat(x, self.starts, axis=0))
 
+    def present(self, counts: Array) -> Array:
+        """Copy counts (S, ...) with nothing in the rows for "missing"."""
+        n = counts.copy()
+        n[self.missing] = 0
+        return n
+
+    def filled(self, counts: Array, marginals: Array) -> Array:
+        """As ``present``, with marginals (S,) for clusters without a member there."""
+        n = self.present(counts)
+        empty = self.spread(self.sum(n) == 0)
+        return np.where(empty, marginals[:, None, None], n)
+
     def spread(self, x: Array) -> Array:
         """Repeat one row per partition over its labels: (r, ...) to (S, ...)."""
         return np.repeat(x, self.sizes, axis=0)

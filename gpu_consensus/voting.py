@@ -121,10 +121,7 @@ class _Votes:
 
     def filled(self, counts: Counts) -> IntArray:
         """Counts, with the marginal for clusters that have no member present."""
-        n = counts.copy()
-        n[self.segments.missing] = 0
-        empty = self.segments.spread(self.segments.sum(n) == 0)
-        return np.where(empty, self.marginals[:, None, None], n)
+        return self.segments.filled(counts, self.marginals)
 
     def finish(self, cost: FloatArray) -> Table:
         """Weigh the costs; missing labels and absent partitions cost nothing."""
@@ -170,8 +167,7 @@ class IvcRule(_Votes):
 
     def objective(self, counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
         """Return the weighted Hamming distance to the majorities, (R,)."""
-        n = counts.copy()
-        n[self.segments.missing] = 0
+        n = self.segments.present(counts)
         return self.sums(self.segments.sum(n) - self.segments.max(n))
 
 
@@ -195,7 +191,6 @@ class IpvcRule(_Votes):
 
     def objective(self, counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
         """Return sum (1 - m) over all labels, (R,)."""
-        n = counts.copy()
-        n[self.segments.missing] = 0
+        n = self.segments.present(counts)
         size = self.segments.sum(n)
         return self.sums(size - self.segments.sum(n * n) / np.maximum(size, 1))

@@ -115,6 +115,7 @@ def test_same_seed_same_labels_for_any_n_jobs():
         ({"strategy": "rpss"}, "strategy='rpss' is unknown; choose one of 'rps'"),
         ({"backend": "gpu"}, "backend='gpu' is unknown"),
         ({"n_partitions": 0}, "n_partitions=0 should be >= 1"),
+        ({"method_options": {"utility": "zz"}}, "utility='zz' is unknown"),
     ],
 )
 def test_bad_parameters_are_found_at_fit(change, message):
