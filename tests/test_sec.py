@@ -9,6 +9,8 @@ from test_kcc import noisy
 
 import gpu_consensus as gpc
 
+pytestmark = pytest.mark.every_backend
+
 
 def coassociation(labels):
     return sum(
@@ -81,13 +83,13 @@ def test_worked_examples(rows, k, expected):
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
-def test_equal_labels_on_the_emulated_device(emulated_cupy, missing):
+def test_equal_labels_on_every_backend(auto_backend, missing):
     labels, _ = noisy(1, n=120, r=8, missing=missing)
     there, here = (
         gpc.sec(labels, 4, n_init=4, backend=name, random_state=0)
-        for name in ("cupy", "numpy")
+        for name in (auto_backend, "numpy")
     )
-    assert there.backend == "cupy"
+    assert there.backend == auto_backend
     assert np.array_equal(there.labels, here.labels)
     assert np.array_equal(there.history, here.history)
 
