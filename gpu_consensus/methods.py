@@ -20,6 +20,9 @@ METHODS: dict[str, Callable[..., Consensus]] = {
 }
 """The label methods: an ensemble in, a consensus out."""
 
+CHECKPOINTED = frozenset({"kcc", "sec", "ivc", "ipvc"})
+"""The methods that take ``checkpoint``: those that may run for hours."""
+
 
 def consensus(
     ensemble: Any,
