@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,9 @@ METHODS: dict[str, Callable[..., Consensus]] = {
     "ipvc": ipvc,
 }
 """The label methods: an ensemble in, a consensus out."""
+
+CHECKPOINTED = frozenset({"kcc", "sec", "ivc", "ipvc"})
+"""The methods that take ``checkpoint``: those that may run for hours."""
 
 
 def consensus(
@@ -48,9 +52,29 @@ def consensus(
     2
     """
     check_choice("method", method, METHODS)
+    function = METHODS[method]
     if n_clusters is None:
+        if not finds_n_clusters(method):
+            raise TypeError(
+                f"n_clusters=None should be an integer >= 1; method {method!r} does "
+                "not find the number of clusters."
+            )
+        return function(ensemble, **options)
+    if "n_clusters" not in inspect.signature(function).parameters:
         raise TypeError(
-            f"n_clusters=None should be an integer >= 1; method {method!r} does not "
-            "find the number of clusters."
+            f"n_clusters={n_clusters!r} is of no use to method {method!r}, which finds "
+            "the number of clusters; leave it out."
         )
-    return METHODS[method](ensemble, n_clusters, **options)
+    return function(ensemble, n_clusters, **options)
+
+
+def finds_n_clusters(method: str) -> bool:
+    """Whether a method finds the number of clusters if it is not told it.
+
+    Examples
+    --------
+    >>> finds_n_clusters("kcc")
+    False
+    """
+    asked = inspect.signature(METHODS[method]).parameters.get("n_clusters")
+    return asked is None or asked.default is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -39,6 +40,8 @@ class Centroids:
         counts = self.counts.astype(np.float64)
         missing = ens.offsets[1:] - 1
         counts[missing] = 0.0
+        weightless = np.isin(np.arange(ens.n_partitions), self.useful, invert=True)
+        counts[np.repeat(weightless, np.diff(ens.offsets))] = 0.0
         size = np.add.reduceat(counts, ens.offsets[:-1], axis=0)
         size = np.repeat(np.maximum(size, 1.0), np.diff(ens.offsets), axis=0)
         table = (counts / size)[:, None]
@@ -100,6 +103,10 @@ class Consensus:
         False if ``max_iter`` stopped it.
     backend, method : str
         What ran.
+    proba : ndarray of shape (n_samples, n_clusters) or None
+        Probability of each cluster, from methods that have one (EM).
+    details : mapping
+        What else a method tells; its docstring says what.
     """
 
     labels: npt.NDArray[np.int32]
@@ -111,6 +118,8 @@ class Consensus:
     backend: str
     method: str
     centroids: Centroids | None = field(default=None)
+    proba: FloatArray | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def n_iter(self) -> int:
@@ -121,8 +130,9 @@ class Consensus:
     def confidence(self) -> FloatArray:
         """(n_samples,) in [0, 1]: how clearly each object belongs to its cluster.
 
-        a_own / sum_k a_k, where a_k is the mean, over the partitions in which the
-        object is present, of the share of cluster k that carries the object's label.
+        a_own / sum_k a_k, where a_k is the mean, over the partitions of positive weight
+        in which the object is present, of the share of cluster k that carries the
+        object's label.
         """
         return self._need_centroids("confidence").confidence(to_host(self.labels))
 
@@ -138,6 +148,12 @@ class Consensus:
         -------
         labels : ndarray of shape (n_new,), int32
             -1 where no partition knows the object.
+
+        Notes
+        -----
+        Methods of the k-means family put an object where their own score is lowest. The
+        others put it where its labels have the largest mean share, the a_k of
+        ``confidence``.
         """
         return self._need_centroids("predict").predict(labels)
 

@@ -1,0 +1,100 @@
+"""Co-association of pairs of objects, in tiles: the n x n matrix need not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.protocol import Backend, Codes
+from gpu_consensus.checks import FloatArray, IntArray
+
+_TILE = 1 << 22  # pairs in memory at a time
+
+
+class Pairs:
+    """How often two objects share a label.
+
+    The co-association of two objects is the weight of the partitions in which they
+    share a label, divided by the weight of those in which both have one; 0 where they
+    never meet. Counts are exact integers from the backend, so every backend gives the
+    same numbers.
+
+    Parameters
+    ----------
+    backend : Backend
+    codes : ndarray of shape (r, n)
+    n_labels : ndarray of shape (r,)
+    weights : ndarray of shape (r,)
+        Weights of the partitions; equal weights cancel.
+    """
+
+    def __init__(
+        self, backend: Backend, codes: Codes, n_labels: IntArray, weights: FloatArray
+    ) -> None:
+        self.backend = backend
+        self.n_samples = codes.shape[1]
+        values, group_of = np.unique(weights, return_inverse=True)
+        if np.ptp(weights) <= 1e-12:
+            values, group_of = np.ones(1), np.zeros(len(weights), dtype=np.intp)
+        # partitions of one weight are counted together
+        self._groups = [
+            (
+                float(weight),
+                backend.to_device(np.ascontiguousarray(codes[group_of == g])),
+                n_labels[group_of == g],
+            )
+            for g, weight in enumerate(values)
+            if weight > 0
+        ]
+
+    def tile(
+        self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]
+    ) -> FloatArray:
+        """Return the co-association of objects ``rows`` with objects ``columns``."""
+        same, both = self.weighted(rows, columns)
+        return np.divide(same, both, out=np.zeros(same.shape), where=both > 0)
+
+    def weighted(
+        self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the weights of "same label" and of "both present"; counts if equal."""
+        shape = (len(rows), len(columns))
+        same, both = np.zeros(shape), np.zeros(shape)
+        for weight, codes, n_labels in self._groups:
+            found = self.backend.coassociation(codes, n_labels, rows, columns)
+            same += weight * self.backend.to_host(found.same)
+            both += weight * self.backend.to_host(found.both)
+        return same, both
+
+    def row_blocks(
+        self, n_columns: int | None = None
+    ) -> Iterator[npt.NDArray[np.intp]]:
+        """Cut the objects into blocks whose tiles keep memory bounded."""
+        width = self.n_samples if n_columns is None else n_columns
+        step = max(1, _TILE // max(1, width))
+        for begin in range(0, self.n_samples, step):
+            yield np.arange(begin, min(begin + step, self.n_samples))
+
+    def matrix(self, dtype: Any = np.float64) -> npt.NDArray[Any]:
+        """Return the whole matrix, (n, n); ask :func:`check_memory` first."""
+        matrix = np.empty((self.n_samples, self.n_samples), dtype=dtype)
+        everyone = np.arange(self.n_samples)
+        for rows in self.row_blocks():
+            matrix[rows] = self.tile(rows, everyone)
+        return matrix
+
+    def condensed_distances(self) -> FloatArray:
+        """Return 1 - co-association of all pairs l < m, as scipy orders them."""
+        n = self.n_samples
+        distances = np.empty(n * (n - 1) // 2)
+        end = 0
+        for rows in self.row_blocks():
+            behind = np.arange(rows[0] + 1, n)
+            tile = 1.0 - self.tile(rows, behind)
+            for l, line in zip(rows, tile, strict=True):
+                begin, end = end, end + n - 1 - int(l)
+                distances[begin:end] = line[int(l) - rows[0] :]
+        return distances
