@@ -18,8 +18,8 @@ from gpu_consensus.backends import (
     cuda_source,
     why_unavailable,
 )
-from gpu_consensus.backends.cuda_launcher import DeviceMemoryWarning
 from gpu_consensus.backends.cuda_source import all_kernels, source
+from gpu_consensus.backends.device_memory import DeviceMemoryWarning
 from gpu_consensus.backends.launch_plan import count_groups, plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes

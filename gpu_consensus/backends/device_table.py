@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.cuda_launcher import NULL, Launcher
 from gpu_consensus.backends.cuda_source import table_kernel
+from gpu_consensus.backends.device_memory import room_for
 from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 
 
@@ -18,6 +19,29 @@ def make_table(
     norms: npt.NDArray[np.float64] | None,
 ) -> Table:
     """Return the table of a recipe, or its row table, (S, R, K), on the device."""
+    with room_for(*what_table_needs(counts.shape)):
+        return _make_table(gpu, recipe, utility, counts, norms)
+
+
+def what_table_needs(shape: tuple[int, ...]) -> tuple[str, str]:
+    """Return what to call a table of this shape, and what helps when it is too large.
+
+    Its size does not depend on the objects, so fewer of them at a time do not help.
+    """
+    return (
+        f"{shape[1]} tables of {shape[0]} labels x n_clusters={shape[2]}",
+        "lower n_init or n_clusters, or set memory_limit so that fewer restarts run "
+        "together",
+    )
+
+
+def _make_table(
+    gpu: Launcher,
+    recipe: TableRecipe,
+    utility: str,
+    counts: Counts,
+    norms: npt.NDArray[np.float64] | None,
+) -> Table:
     n_rows, n_restarts, n_clusters = counts.shape
     n_columns = n_restarts * n_clusters
     n_partitions = len(recipe.offsets) - 1
