@@ -19,7 +19,6 @@ from gpu_consensus.backends import (
     why_unavailable,
 )
 from gpu_consensus.backends.cuda_source import all_kernels, source
-from gpu_consensus.backends.device_memory import DeviceMemoryWarning
 from gpu_consensus.backends.launch_plan import count_groups, plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
@@ -173,6 +172,7 @@ def test_codes_stay_on_the_device_during_a_fit(emulated_cupy, monkeypatch):
     ens = gpc.Ensemble(labels)
     uploads, downloads = [], []
     up, down = emulated_cupy.asarray, emulated_cupy.asnumpy
+    put = emulated_cupy.ndarray.set
 
     def asarray(array, *rest, **options):
         if isinstance(array, np.ndarray) and not isinstance(
@@ -185,13 +185,20 @@ def test_codes_stay_on_the_device_during_a_fit(emulated_cupy, monkeypatch):
         downloads.append(array.nbytes)
         return down(array, *rest)
 
+    def set_row(array, host, stream=None):
+        rows.append(host.nbytes)
+        put(array, host, stream)
+
+    rows = []
+    monkeypatch.setattr(emulated_cupy.ndarray, "set", set_row)
     monkeypatch.setattr(emulated_cupy, "asarray", asarray)
     monkeypatch.setattr(emulated_cupy, "asnumpy", asnumpy)
     result = gpc.kcc(
         ens, 4, "c", n_init=1, refine=False, backend="cupy", random_state=0
     )
     codes = ens.codes.nbytes
-    assert sum(size >= codes for size in uploads) == 1
+    assert sum(rows) == codes
+    assert max(uploads) < codes
     counts = 8 * int(ens.offsets[-1]) * 4
     assert max(downloads) <= max(counts, 400)
     assert sum(downloads) <= (counts + 64) * (result.n_iter + 1)
@@ -219,52 +226,6 @@ def test_streamed_blocks_are_the_codes(emulated_cupy):
         for rows, block in StreamedCodes(emulated_cupy, codes).blocks(step):
             seen[:, rows] = block.get()
         assert np.array_equal(seen, codes)
-
-
-def test_out_of_memory_halves_the_work_and_says_so(emulated_cupy, monkeypatch):
-    rng = np.random.default_rng(0)
-    case = {"n": 257, "n_labels": 7, "n_clusters": 3, "n_restarts": 2}
-    case |= {"missing": 0.0, "repeat": 1}
-    _, ens, _, _ = kernel_matrix.draw(case)
-    table = rng.random((int(ens.offsets[-1]), 2, 3), dtype=np.float32)
-    backend = choose_backend("cupy", None)
-    whole = backend._assign
-
-    def small_only(codes, *rest):
-        if codes.shape[1] > 100:
-            raise emulated_cupy.cuda.memory.OutOfMemoryError(1, 1)
-        return whole(codes, *rest)
-
-    monkeypatch.setattr(backend, "_assign", small_only)
-    codes, options = backend.hold(ens.codes), {"best": True, "gap": True}
-    with pytest.warns(DeviceMemoryWarning) as said:
-        found = backend.assign(codes, ens.offsets, backend.to_device(table), **options)
-    assert "257 objects at once; going on with 129" in str(said[0].message)
-    expected = NumpyBackend().assign(ens.codes, ens.offsets, table, **options)
-    for field in expected._fields:
-        assert np.array_equal(getattr(found, field).get(), getattr(expected, field))
-    with pytest.warns(DeviceMemoryWarning):
-        lean = backend.assign(codes, ens.offsets, backend.to_device(table))
-    assert lean.best is None
-    assert lean.gap is None
-
-    def never(codes, *rest):
-        raise emulated_cupy.cuda.memory.OutOfMemoryError(1, 1)
-
-    monkeypatch.setattr(backend, "_assign", never)
-    with pytest.warns(DeviceMemoryWarning), pytest.raises(MemoryError):
-        backend.assign(codes[:, :2], ens.offsets, backend.to_device(table))
-
-
-def test_out_of_memory_at_the_door_streams(emulated_cupy, monkeypatch):
-    codes = np.zeros((2, 10), dtype=np.uint8)
-
-    def full(array):
-        raise emulated_cupy.cuda.memory.OutOfMemoryError(1, 1)
-
-    backend = choose_backend("cupy", None)
-    monkeypatch.setattr(emulated_cupy, "asarray", full)
-    assert isinstance(backend.hold(codes), StreamedCodes)
 
 
 def test_indices_beyond_31_bits(tmp_path):

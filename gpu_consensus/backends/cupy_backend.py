@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,12 @@ from gpu_consensus.backends.cuda_source import (
     weigh_kernel,
 )
 from gpu_consensus.backends.device_assign import assign_rows
-from gpu_consensus.backends.device_memory import for_fewer, in_parts, room_for
+from gpu_consensus.backends.device_memory import (
+    DeviceMemoryWarning,
+    for_fewer,
+    in_parts,
+    room_for,
+)
 from gpu_consensus.backends.device_table import make_table, what_table_needs
 from gpu_consensus.backends.launch_plan import count_groups
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
@@ -78,8 +83,15 @@ class CupyBackend:
                 )
             return codes
         if codes.nbytes <= 0.6 * self.gpu.free_memory():
-            with suppress(MemoryError):
+            try:
                 return upload(self.xp, codes)
+            except MemoryError:
+                warnings.warn(
+                    f"the device has no memory left for {size_text(codes.nbytes)} of "
+                    "codes; going on with a range of objects at a time.",
+                    DeviceMemoryWarning,
+                    stacklevel=2,
+                )
         return StreamedCodes(self.xp, codes)
 
     def blocks(

@@ -48,24 +48,24 @@ class Device:
         self.kept = 0
         self.peak = 0
         self.pool_limit = 0
-        # called with the number of an allocation, says whether it fails
-        self.fails: Callable[[int], bool] = lambda number: False
+        # called with number and size of an allocation, says whether it fails
+        self.fails: Callable[[int, int], bool] = lambda number, nbytes: False
         self.n_asked = 0
         # finalizers give memory back from whatever thread drops the last reference
         self._lock = threading.RLock()
         self._allocations: weakref.WeakSet[Allocation] = weakref.WeakSet()
         self._free: dict[tuple[int, int], list[np.ndarray]] = {}
 
-    def asked(self) -> bool:
-        """Count an attempt to allocate; whether it shall fail."""
+    def refuses(self, nbytes: int) -> bool:
+        """Count an attempt to allocate, pinned memory too; whether it shall fail."""
         self.n_asked += 1
-        return self.fails(self.n_asked)
+        return self.fails(self.n_asked, nbytes)
 
     def allocate(self, nbytes: int) -> "Allocation":
         """Return memory; the caller fills it, in the order of its stream."""
         rounded = -(-nbytes // ALIGNMENT) * ALIGNMENT
         with self._lock:
-            if self.asked():
+            if self.refuses(rounded):
                 raise OutOfMemoryError(rounded, self.used, self.pool_limit)
             arena = (stream.get_current_stream().ptr, rounded)
             whole, fresh = self._from_pool(arena), False

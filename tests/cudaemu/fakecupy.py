@@ -287,7 +287,7 @@ def _empty_pinned(
 
 def _alloc_pinned(machine: Machine, size: int) -> np.ndarray:
     """Return a buffer, larger than asked for as CuPy's pool rounds up."""
-    if machine.device().asked():
+    if machine.device().refuses(size):
         raise errors.CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory")
     return pinned.pool.allocate(size)
 
