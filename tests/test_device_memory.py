@@ -261,7 +261,7 @@ def test_what_cannot_be_halved_says_what_helps(emulated_cupy):
             match=r"2 tables of \d+ labels x n_clusters=3; lower n_init or n_clusters",
         ):
             backend.count(held, ens.offsets, np.zeros((2, 60), np.uint8), 3)
-        with pytest.raises(DeviceMemoryError, match="an array of 60 B; set memory_l"):
+        with pytest.raises(DeviceMemoryError, match="an array of 60 B; lower n_init"):
             backend.to_device(np.zeros(60, np.uint8))
         with pytest.raises(DeviceMemoryError, match="a tile of 2 x 3 pairs; set mem"):
             backend.coassociation(held, ens.n_labels, np.arange(2), np.arange(3))

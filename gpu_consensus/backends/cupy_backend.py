@@ -64,7 +64,9 @@ class CupyBackend:
 
     def to_device(self, array: Any) -> Any:
         """See the Protocol."""
-        with room_for(f"an array of {size_text(array.nbytes)}", _FEWER):
+        with room_for(
+            f"an array of {size_text(array.nbytes)}", f"lower n_init, or {_FEWER}"
+        ):
             return self.xp.asarray(array)
 
     def to_host(self, array: Any) -> Any:
