@@ -66,7 +66,6 @@ def pytest_generate_tests(metafunc):
     names = [mark.kwargs["only"]] if mark.kwargs.get("only") else BACKENDS
     if EMULATED and not mark.kwargs.get("emulated", True):
         names = [name for name in names if name != "cupy"]
-    metafunc.fixturenames.append("auto_backend")
     metafunc.parametrize("auto_backend", backend_parameters(names), indirect=True)
 
 
@@ -116,28 +115,34 @@ def backend(request):
         yield choose_backend(request.param, None)
 
 
-@pytest.fixture
-def auto_backend(request, monkeypatch):
-    """Make "auto" mean one backend for a test; its results must come from there."""
-    name, ran = request.param, []
-    make = Consensus.__init__
+@pytest.fixture(autouse=True)
+def auto_backend(request):
+    """Make "auto" mean one backend for a marked test; its results must come from there.
+
+    For all others nothing happens, and this is None.
+    """
+    name = getattr(request, "param", None)
+    if name is None:
+        yield None
+        return
+    make, ran = Consensus.__init__, []
 
     @functools.wraps(make)
     def make_and_note(self, *args, **fields):
         make(self, *args, **fields)
         ran.append(self.backend)
 
-    monkeypatch.setattr(Consensus, "__init__", make_and_note)
-    monkeypatch.setenv("GPU_CONSENSUS_BACKEND", name)
-    if name == "cupy" and EMULATED:
-        _few_examples(request.function, monkeypatch)
-    with running(name):
+    with pytest.MonkeyPatch.context() as patch, running(name):
+        patch.setattr(Consensus, "__init__", make_and_note)
+        patch.setenv("GPU_CONSENSUS_BACKEND", name)
+        if name == "cupy" and EMULATED:
+            _few_examples(request.function, patch)
         assert choose_backend("auto", None).name == name
         yield name
     assert not ran or name in ran
 
 
-def _few_examples(test, monkeypatch):
+def _few_examples(test, patch):
     """Let only the first examples of a Hypothesis test reach its body.
 
     After a failure all do, since Hypothesis then repeats and shrinks it.
@@ -158,4 +163,4 @@ def _few_examples(test, monkeypatch):
                 left = 10**9
                 raise
 
-    monkeypatch.setattr(handle, "inner_test", first_few)
+    patch.setattr(handle, "inner_test", first_few)

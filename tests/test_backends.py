@@ -190,6 +190,15 @@ def test_every_backend_has_the_signatures_of_the_protocol(backend):
         assert inspect.signature(getattr(type(backend), name)) == expected, name
 
 
+@pytest.mark.every_backend
+def test_a_marked_test_runs_where_its_name_says(request):
+    """It need not ask for the fixture by name."""
+    expected = request.node.callspec.params["auto_backend"]
+    assert f"[{expected}]" in request.node.name
+    assert choose_backend("auto", None).name == expected
+    assert gpc.kcc(np.array([[0], [1], [1]]), 2, random_state=0).backend == expected
+
+
 def test_threads(monkeypatch):
     assert n_threads(3) == 3
     assert n_threads(-1) == n_threads(None) >= 1

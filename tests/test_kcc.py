@@ -514,7 +514,7 @@ def test_objects_known_only_to_weightless_partitions_are_unknown_to_predict():
 
 
 def test_few_restarts_at_a_time_change_nothing():
-    labels, _ = noisy(8, n=120, r=10, k=4)
+    labels, _ = noisy(8, n=50, r=10, k=4)
     at_once = gpc.kcc(labels, 5, n_init=7, random_state=3)
     in_turn = gpc.kcc(labels, 5, n_init=7, random_state=3, memory_limit=1)
     assert np.array_equal(at_once.labels, in_turn.labels)

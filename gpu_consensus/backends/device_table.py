@@ -11,18 +11,6 @@ from gpu_consensus.backends.device_memory import room_for
 from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 
 
-def make_table(
-    gpu: Launcher,
-    recipe: TableRecipe,
-    utility: str,
-    counts: Counts,
-    norms: npt.NDArray[np.float64] | None,
-) -> Table:
-    """Return the table of a recipe, or its row table, (S, R, K), on the device."""
-    with room_for(*what_table_needs(counts.shape)):
-        return _make_table(gpu, recipe, utility, counts, norms)
-
-
 def what_table_needs(shape: tuple[int, ...]) -> tuple[str, str]:
     """Return what to call a table of this shape, and what helps when it is too large.
 
@@ -35,57 +23,59 @@ def what_table_needs(shape: tuple[int, ...]) -> tuple[str, str]:
     )
 
 
-def _make_table(
+def make_table(
     gpu: Launcher,
     recipe: TableRecipe,
     utility: str,
     counts: Counts,
     norms: npt.NDArray[np.float64] | None,
 ) -> Table:
+    """Return the table of a recipe, or its row table, (S, R, K), on the device."""
     n_rows, n_restarts, n_clusters = counts.shape
     n_columns = n_restarts * n_clusters
     n_partitions = len(recipe.offsets) - 1
     xp, shape = gpu.xp, (n_partitions, n_columns)
-    partition_of = np.repeat(np.arange(n_partitions), np.diff(recipe.offsets))
-    norm = NULL if norms is None else xp.asarray(norms.reshape(shape))
-    size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
-    empty = xp.empty(shape, np.uint8)
-    marginals = xp.asarray(recipe.marginals)
-    first_row = xp.asarray(recipe.offsets.astype(np.int32))
-    table: Table = xp.empty(counts.shape, np.float32)
-    gpu.launch(
-        table_kernel("table_sums", utility),
-        gpu.grid(n_partitions * n_columns, 256),
-        (256,),
-        (
-            counts,
-            marginals,
-            first_row,
-            np.int32(n_partitions),
-            np.int32(n_columns),
-            size,
-            square,
-            empty,
-        ),
-    )
-    gpu.launch(
-        table_kernel("table", utility),
-        gpu.grid(n_rows * n_columns, 256),
-        (256,),
-        (
-            counts,
-            marginals,
-            first_row,
-            xp.asarray(partition_of.astype(np.int32)),
-            np.int32(n_rows),
-            np.int32(n_columns),
-            size,
-            square,
-            empty,
-            xp.asarray(recipe.weights),
-            norm,
-            np.int32(recipe.power),
-            table,
-        ),
-    )
-    return table
+    with room_for(*what_table_needs(counts.shape)):
+        partition_of = np.repeat(np.arange(n_partitions), np.diff(recipe.offsets))
+        norm = NULL if norms is None else xp.asarray(norms.reshape(shape))
+        size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
+        empty = xp.empty(shape, np.uint8)
+        marginals = xp.asarray(recipe.marginals)
+        first_row = xp.asarray(recipe.offsets.astype(np.int32))
+        table: Table = xp.empty(counts.shape, np.float32)
+        gpu.launch(
+            table_kernel("table_sums", utility),
+            gpu.grid(n_partitions * n_columns, 256),
+            (256,),
+            (
+                counts,
+                marginals,
+                first_row,
+                np.int32(n_partitions),
+                np.int32(n_columns),
+                size,
+                square,
+                empty,
+            ),
+        )
+        gpu.launch(
+            table_kernel("table", utility),
+            gpu.grid(n_rows * n_columns, 256),
+            (256,),
+            (
+                counts,
+                marginals,
+                first_row,
+                xp.asarray(partition_of.astype(np.int32)),
+                np.int32(n_rows),
+                np.int32(n_columns),
+                size,
+                square,
+                empty,
+                xp.asarray(recipe.weights),
+                norm,
+                np.int32(recipe.power),
+                table,
+            ),
+        )
+        return table
