@@ -59,7 +59,9 @@ def outcomes(cupy, work, first=1):
             try:
                 work()
             except DeviceMemoryError as error:
-                cured = re.search("; (lower n_init|set memory_limit)", str(error))
+                cured = re.search(
+                    "; (lower n_init|set memory_limit|ask for f)", str(error)
+                )
                 ended.append("clear" if cured else str(error))
             except MemoryError as error:
                 files = [
@@ -263,7 +265,7 @@ def test_what_cannot_be_halved_says_what_helps(emulated_cupy):
             backend.count(held, ens.offsets, np.zeros((2, 60), np.uint8), 3)
         with pytest.raises(DeviceMemoryError, match="an array of 60 B; lower n_init"):
             backend.to_device(np.zeros(60, np.uint8))
-        with pytest.raises(DeviceMemoryError, match="a tile of 2 x 3 pairs; set mem"):
+        with pytest.raises(DeviceMemoryError, match="a tile of 2 x 3 pairs; ask for"):
             backend.coassociation(held, ens.n_labels, np.arange(2), np.arange(3))
         with pytest.warns(DeviceMemoryWarning, match="for 720 B of codes; going on"):
             assert isinstance(backend.hold(ens.codes), StreamedCodes)

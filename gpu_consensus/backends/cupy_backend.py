@@ -331,7 +331,7 @@ class CupyBackend:
         xp, shape = self.xp, (len(rows), len(columns))
         tiles = -(-shape[0] // 32) * -(-shape[1] // 32)
         what = f"a tile of {shape[0]} x {shape[1]} pairs"
-        with stage("coassociation"), room_for(what, "set memory_limit lower"):
+        with stage("coassociation"), room_for(what, "ask for fewer pairs at a time"):
             codes, stride = self.gpu.strided(codes)
             same, both = xp.empty(shape, np.int32), xp.empty(shape, np.int32)
             self.gpu.launch(
