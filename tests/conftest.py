@@ -8,9 +8,8 @@ tests says so in one line::
 Its tests then call methods as users do, without ``backend``: the fixture makes "auto"
 mean one backend after the other, and fails if the results came from another. Tests of
 internals ask ``choose_backend("auto", None)``. Tests of text, storage or the command
-line, which would do the same work twice, leave the line out; a single test goes its own
-way with ``@pytest.mark.every_backend(emulated=False)`` (too large for the emulator) or
-``@pytest.mark.every_backend(only="numpy")`` (looks into that backend).
+line, which would do the same work twice, leave the line out; a single test that is too
+large for the emulator says ``@pytest.mark.every_backend(emulated=False)``.
 
 The backends are those that work here. Without a device, cupy is the package's own code
 on the emulator, and Hypothesis tries only the first few examples there. With
@@ -45,7 +44,7 @@ BACKENDS = [name for name in NAMES if name in HERE or name == "cupy"]
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
-        "every_backend(emulated=True, only=None): run once per backend; see conftest",
+        "every_backend(emulated=True): run once per backend; see conftest",
     )
 
 
@@ -63,7 +62,7 @@ def pytest_generate_tests(metafunc):
     mark = metafunc.definition.get_closest_marker("every_backend")
     if mark is None:
         return
-    names = [mark.kwargs["only"]] if mark.kwargs.get("only") else BACKENDS
+    names = BACKENDS
     if EMULATED and not mark.kwargs.get("emulated", True):
         names = [name for name in names if name != "cupy"]
     metafunc.parametrize("auto_backend", backend_parameters(names), indirect=True)
