@@ -239,7 +239,7 @@ class _Search:
         weight = member.sum(axis=0)
         with one_thread():
             sums: FloatArray = self.labels.common @ member
-        return np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
+        return np.divide(sums, weight, out=np.zeros(sums.shape), where=weight > 0)
 
     def _place(self, worth: FloatArray) -> npt.NDArray[np.intp]:
         """Put every label where it is worth most."""
