@@ -145,14 +145,14 @@ def _notes(data_sets: list[_Data], n_partitions: int) -> list[str]:
     )
     return [
         f"{described}. {n_partitions} partitions each, all with K clusters, as the "
-        "consensus. Features are divided by their standard deviation. Of the paper's data "
-        "only covertype can be had, as another sample, so its numbers do not stand beside "
-        "ours.",
+        "consensus. Features are divided by their standard deviation. Of the paper's "
+        "data only covertype can be had, as another sample, so its numbers do not "
+        "stand beside ours.",
         "VI (bits), van Dongen, Rand distance and NMI are means over the ensemble (Eq. "
         "4), accuracy is purity (Eq. 12), compactness Eq. 11. IVC, IPVC and IPC take "
         f"the best of 100 starts ({_QUICK_STARTS} with --quick). BEST is, for each of "
-        "the four means, the partition that is best by it; accuracy and compactness are "
-        "those of the best by NMI. HAC is average linkage.",
+        "the four means, the partition that is best by it; accuracy and compactness "
+        "are those of the best by NMI. HAC is average linkage.",
     ]
 
 

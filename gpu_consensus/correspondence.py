@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,6 +136,8 @@ class Labels:
     size : ndarray of shape (S,)
     total : float
         Labels in the ensemble by weight, in objects.
+    is_whole : bool
+        Whether the weights are whole numbers: all 1.
     """
 
     def __init__(self, task: Task) -> None:
@@ -152,6 +155,7 @@ class Labels:
         self.weight = weights[self.partition]
         self.size = np.diag(self.common).copy()
         self.scale = float(weights.sum())
+        self.is_whole = task.equal_weights
         self.total = float(self.weight @ self.size) / self.scale
 
     def of(self, i: int) -> npt.NDArray[np.intp]:
@@ -237,7 +241,8 @@ class _Search:
         member = np.zeros((len(meta), self.k))
         member[np.arange(len(meta)), meta] = self.labels.weight
         weight = member.sum(axis=0)
-        with one_thread():
+        # whole numbers add up to the same in any order, so on any number of threads
+        with nullcontext() if self.labels.is_whole else one_thread():
             sums: FloatArray = self.labels.common @ member
         return np.divide(sums, weight, out=np.zeros(sums.shape), where=weight > 0)
 
