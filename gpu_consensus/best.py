@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpu_consensus import metrics
 from gpu_consensus.agreement import count_labels
@@ -28,6 +27,9 @@ _SIGN: dict[str, int] = {
     "rand_distance": -1,
 }
 """Measures of two clusterings; -1: lower is better."""
+
+_FUNCTIONS = {getattr(metrics, name) for name in _SIGN}
+_SYMMETRIC = set(_SIGN) - {"purity"}
 
 
 def best(
@@ -88,11 +90,19 @@ def best(
         function = getattr(metrics, measure)
     task = open_task("best", ensemble, None, options)
     n_partitions = task.ensemble.n_partitions
-    means = []
+    # of two complete partitions, these measures do not ask which comes first
+    is_symmetric = measure in _SYMMETRIC and not task.ensemble.n_missing.any()
+    found = np.empty((n_partitions, n_partitions))
     with progress_bar(task.progress, "best", n_partitions) as advance:
         for i in range(n_partitions):
-            means.append(_criterion(task, _completed(task, i), function))
+            candidate = _completed(task, i)
+            others = range(i, n_partitions) if is_symmetric else range(n_partitions)
+            for j in others:
+                found[i, j] = _compare(task, j, candidate, function)
+            if is_symmetric:
+                found[i:, i] = found[i, i:]
             advance()
+    means = [math.fsum(task.weights * row) for row in found]
     winner = int(np.argmax(sign * np.array(means)))
     criterion = np.full(task.given.n_partitions, np.nan)
     kept = np.flatnonzero((task.given_weights > 0) & (task.given.n_labels > 0))
@@ -124,20 +134,14 @@ def _completed(task: Task, i: int) -> Encoded:
     return Encoded(codes, k_i, f"partition {i}")
 
 
-def _criterion(
-    task: Task, candidate: Encoded, function: Callable[[Any, Any], float]
+def _compare(
+    task: Task, j: int, candidate: Encoded, function: Callable[[Any, Any], float]
 ) -> float:
-    """Return the mean of a measure between the partitions and a complete one."""
-    total = []
-    for i, (codes, k_i) in enumerate(
-        zip(task.codes, task.ensemble.n_labels.tolist(), strict=True)
-    ):
-        if function in (getattr(metrics, name) for name in _SIGN):
-            found = function(Encoded(codes, k_i, f"partition {i}"), candidate)
-        else:
-            here: npt.NDArray[np.bool_] = codes < k_i
-            found = function(
-                codes[here].astype(np.int64), candidate.codes[here].astype(np.int64)
-            )
-        total.append(task.weights[i] * found)
-    return math.fsum(total)
+    """Return the measure between partition ``j`` and a complete one."""
+    codes, k_j = task.codes[j], int(task.ensemble.n_labels[j])
+    if function in _FUNCTIONS:
+        return function(Encoded(codes, k_j, f"partition {j}"), candidate)
+    here = codes < k_j
+    return function(
+        codes[here].astype(np.int64), candidate.codes[here].astype(np.int64)
+    )
