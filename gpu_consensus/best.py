@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from gpu_consensus import metrics
-from gpu_consensus.agreement import count_labels
 from gpu_consensus.checks import check_choice
 from gpu_consensus.contingency import Encoded
+from gpu_consensus.disagreement import count_labels
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
 from gpu_consensus.task import Task, open_task

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.agreement import Agreement, pair_agreement
 from gpu_consensus.checks import FloatArray
+from gpu_consensus.disagreement import Agreement, pair_agreement
 from gpu_consensus.pairs import Pairs
 from gpu_consensus.result import Consensus
 from gpu_consensus.task import Distinct, Task, open_task

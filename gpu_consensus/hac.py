@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gpu_consensus.agglomerate import agglomerate, cut, likeness
-from gpu_consensus.agreement import pair_agreement
 from gpu_consensus.checks import check_choice
+from gpu_consensus.disagreement import pair_agreement
 from gpu_consensus.result import Consensus
 from gpu_consensus.task import open_task
 

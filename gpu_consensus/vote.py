@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.agreement import vote_agreement
 from gpu_consensus.alignment import (
     for_all_objects,
     match,
@@ -15,6 +14,7 @@ from gpu_consensus.alignment import (
     vote_weights,
 )
 from gpu_consensus.checks import FloatArray, check_choice
+from gpu_consensus.disagreement import vote_agreement
 from gpu_consensus.result import Consensus
 from gpu_consensus.task import Task, open_task
 
