@@ -101,7 +101,8 @@ def _expected(row: dict[str, Any], sizes: list[int], n: int) -> float:
     if not timed:
         return 0.0
     exponent = _exponent(row, sizes) or 1.5
-    return timed[-1][1] * (n / timed[-1][0]) ** float(np.clip(exponent, 1.0, 3.0))
+    last, seconds = timed[-1]
+    return float(seconds * (n / last) ** min(max(exponent, 1.0), 3.0))
 
 
 def _time_table(

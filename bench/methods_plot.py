@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Sequence
@@ -24,11 +25,9 @@ def draw(result: dict[str, Any], path: Path) -> None:
     path : Path
         Where the picture goes; its ending says which kind.
     """
-    import matplotlib
-
+    matplotlib: Any = importlib.import_module("matplotlib")
     matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot: Any = importlib.import_module("matplotlib.pyplot")
     (table,) = (table for table in result["tables"] if table["name"] == "time")
     sizes = [
         int(column["key"][2:])

@@ -43,8 +43,8 @@ def best(
 
     The partition whose measure against all partitions, itself included, has the best
     mean by weight; the first of equals. Its number of clusters is that of the
-    consensus. For the Rand distance its total distance is at most twice the least
-    possible.
+    consensus. For the Rand distance, and without gaps, its mean distance is at most
+    twice the least that any partition has.
 
     Parameters
     ----------

@@ -78,8 +78,8 @@ def correspondence(
         if the meta-clusters' members are equal), for "svd" the share of the projected
         objects' squared length that their centroids explain; ``objective`` is what is
         missing, in objects, for "svd" the squared distance to the centroids.
-        ``details["meta"]``: for each partition the meta-cluster of each label (-1 for
-        labels and partitions without weight), not for "svd".
+        ``details["meta"]``: for each partition the meta-cluster of each label (-1 in
+        partitions without weight), not for "svd".
 
     References
     ----------
@@ -244,7 +244,8 @@ class _Search:
         # whole numbers add up to the same in any order, so on any number of threads
         with nullcontext() if self.labels.is_whole else one_thread():
             sums: FloatArray = self.labels.common @ member
-        return np.divide(sums, weight, out=np.zeros(sums.shape), where=weight > 0)
+        sums[:, weight > 0] /= weight[weight > 0]
+        return sums
 
     def _place(self, worth: FloatArray) -> npt.NDArray[np.intp]:
         """Put every label where it is worth most."""
@@ -289,13 +290,12 @@ def _meta_by_partition(
     task: Task, labels: Labels, meta: npt.NDArray[np.intp]
 ) -> list[npt.NDArray[np.intp]]:
     """Return the meta-clusters of the labels of the ensemble as it was given."""
-    given, ens = task.given, task.ensemble
+    given = task.given
     found = [np.full(k_i, -1, dtype=np.intp) for k_i in given.n_labels]
     useful = np.flatnonzero((task.given_weights > 0) & (given.n_labels > 0))
     for row, i in enumerate(useful):
-        # labels of objects that were left out are not in the task's ensemble
-        known = np.isin(given.categories[i], ens.categories[row])
-        found[i][known] = meta[labels.of(row)]
+        # objects that were left out carry no label there, so no label is gone
+        found[i] = meta[labels.of(row)]
     return found
 
 
