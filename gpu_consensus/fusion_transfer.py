@@ -102,8 +102,8 @@ class _Transfer:
     """Classes of groups of equal objects, and what each group scores in each class.
 
     ``gain[g, c]`` is the sum of s - threshold over the pairs of group g with the other
-    groups of class c, times ``unit``. The last column in use stands for a new class;
-    classes that have lost all groups hold -inf.
+    groups of class c, times ``unit``. Column ``new`` stands for a class that does not
+    exist yet; columns beyond it, and of classes that lost all groups, hold -inf.
     """
 
     def __init__(
@@ -120,12 +120,15 @@ class _Transfer:
         _, self.own = np.unique(classes, return_inverse=True)
         self.members = np.bincount(self.own)
         n_groups, n_classes = len(self.own), len(self.members)
-        self.gain = np.zeros((n_groups, n_classes + 1))
+        self.gain = np.empty((n_groups, 0))
+        self._widen(n_classes + 1)
         order = np.argsort(self.own, kind="stable")
         begins = np.searchsorted(self.own[order], np.arange(n_classes))
         for rows in self.pairs.row_blocks():
             block = self._worth(rows, np.arange(n_groups))[:, order]
-            self.gain[rows, :-1] = np.add.reduceat(block, begins, axis=1)
+            self.gain[rows, :n_classes] = np.add.reduceat(block, begins, axis=1)
+        self.new = n_classes
+        self.gain[:, self.new] = 0.0
         self.score = float(self._at_own().sum()) / 2
         # rounding must not look like a gain; counts are exact
         self.slack = 0.0 if unit > 1.0 else 1e-9
@@ -142,12 +145,9 @@ class _Transfer:
             return False
         before, after = int(self.own[g]), int(self.where[g])
         self.score += float(gains[g])
-        if after == self.gain.shape[1] - 1:
-            self.gain = np.column_stack([self.gain, np.zeros(len(self.own))])
-            self.members = np.append(self.members, 0)
-            again = np.ones(len(self.own), dtype=bool)  # a class more for everyone
-        else:
-            again = (self.where == before) | (self.where == after)
+        if after == self.new:
+            self._add_class()
+        again = (self.where == before) | (self.where == after)
         worth = self._worth(np.arange(len(self.own)), np.array([g]))[:, 0]
         self.gain[:, before] -= worth
         self.gain[:, after] += worth
@@ -160,6 +160,20 @@ class _Transfer:
         self._look(np.flatnonzero(again))
         self._compare(~again, before, after)
         return True
+
+    def _add_class(self) -> None:
+        """Make the new class one of the others, and have another new one."""
+        self.new += 1
+        self.members = np.append(self.members, 0)
+        if self.new == self.gain.shape[1]:
+            self._widen(self.new + 1)
+        self.gain[:, self.new] = 0.0
+
+    def _widen(self, n_columns: int) -> None:
+        """Have room for so many classes, and some more."""
+        wider = np.full((len(self.own), n_columns + n_columns // 8 + 8), -np.inf)
+        wider[:, : self.gain.shape[1]] = self.gain
+        self.gain = wider
 
     def _worth(
         self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]
