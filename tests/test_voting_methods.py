@@ -486,12 +486,12 @@ def test_best_completes_partitions_by_the_rule_of_predict():
 def test_equal_on_the_emulated_device(emulated_cupy, method, options):
     labels, _ = noisy(1, n=60, r=6, missing=0.3)
     arguments = () if method == "best" else (3,)
-    there, here = (
-        gpc.METHODS[method](labels, *arguments, backend=name, random_state=0, **options)
-        for name in ("cupy", "numpy")
-    )
+    options = {"random_state": 0, **options}
+    ens = gpc.Ensemble(labels)
+    there = gpc.METHODS[method](ens.to("cupy"), *arguments, **options)
+    here = gpc.METHODS[method](ens, *arguments, backend="numpy", **options)
     assert there.backend == "cupy"
-    assert np.array_equal(there.labels, here.labels)
+    assert np.array_equal(there.labels.get(), here.labels)
     assert there.value == here.value
 
 
