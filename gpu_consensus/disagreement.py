@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Counts
-from gpu_consensus.checks import FloatArray
 from gpu_consensus.lloyd import Problem
 from gpu_consensus.task import Task
 from gpu_consensus.utilities import Segments
@@ -65,24 +65,22 @@ def pair_agreement(task: Task, labels: npt.NDArray[Any], n_clusters: int) -> Agr
 
 
 def vote_agreement(
-    aligned: npt.NDArray[np.intp], labels: npt.NDArray[np.intp], weights: FloatArray
+    task: Task, columns: Sequence[npt.NDArray[np.intp]], labels: npt.NDArray[np.intp]
 ) -> Agreement:
     """Count the labels that do not vote for the cluster of their object.
 
     Parameters
     ----------
-    aligned : ndarray of shape (r, n)
-        The cluster that each label votes for, -1 where there is no label.
+    task : Task
+    columns : sequence of ndarray of shape (K_i,)
+        For each partition the cluster that each of its labels votes for.
     labels : ndarray of shape (n,)
-    weights : ndarray of shape (r,)
-
-    Examples
-    --------
-    >>> aligned = np.array([[0, 0, 1], [0, -1, 0]])
-    >>> vote_agreement(aligned, np.array([0, 0, 1]), np.array([0.5, 0.5]))
-    Agreement(objective=0.5, value=0.8)
+        The clusters of the objects.
     """
-    present = np.count_nonzero(aligned >= 0, axis=1)
-    against = np.count_nonzero((aligned >= 0) & (aligned != labels), axis=1)
-    cost = math.fsum(weights * against)
-    return Agreement(cost, 1.0 - cost / math.fsum(weights * present))
+    against, present = [], []
+    for codes, votes_for in zip(task.codes, columns, strict=True):
+        cluster = np.append(votes_for, -1)[codes]
+        present.append(np.count_nonzero(cluster >= 0))
+        against.append(np.count_nonzero((cluster >= 0) & (cluster != labels)))
+    cost = math.fsum(task.weights * against)
+    return Agreement(cost, 1.0 - cost / math.fsum(task.weights * present))

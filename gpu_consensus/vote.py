@@ -15,6 +15,7 @@ from gpu_consensus.alignment import (
 )
 from gpu_consensus.checks import FloatArray, check_choice
 from gpu_consensus.disagreement import vote_agreement
+from gpu_consensus.memory import check_memory
 from gpu_consensus.result import Consensus
 from gpu_consensus.task import Task, open_task
 
@@ -76,10 +77,10 @@ def vote(
     sequence = np.arange(task.ensemble.n_partitions)
     if order == "random":
         sequence = task.rng().permutation(sequence)
-    k = int(task.ensemble.n_labels.max()) if n_clusters is None else task.k
-    votes, aligned = _cast_votes(task, k, sequence)
+    k = _n_columns(task)
+    votes, columns = _cast_votes(task, k, sequence)
     labels = votes.argmax(axis=1)
-    agreement = vote_agreement(aligned, labels, task.weights)
+    agreement = vote_agreement(task, columns, labels)
     share = votes / votes.sum(axis=1, keepdims=True)
     return task.result(
         labels,
@@ -136,25 +137,24 @@ def borda(ensemble: Any, n_clusters: int | None = None, **options: Any) -> Conse
     """
     task = open_task("borda", ensemble, n_clusters, options)
     codes, n_labels = task.codes, task.ensemble.n_labels
-    k = int(n_labels.max()) if n_clusters is None else task.k
+    k = _n_columns(task)
     reference = _reference(task, k, is_first=n_clusters is None)
     votes = np.zeros((codes.shape[1], k))
     present = np.zeros(codes.shape[1])
-    aligned = np.full(codes.shape, -1, dtype=np.intp)
-    weights = vote_weights(task)
+    weights, all_columns = vote_weights(task), []
     for i, k_i in enumerate(n_labels.tolist()):
         overlap = overlaps(codes[i], k_i, reference)
         columns = match(overlap)
         left_over = columns >= k
         columns[left_over] = overlap[left_over].argmax(axis=1)
         here = np.flatnonzero(codes[i] < k_i)
-        aligned[i, here] = columns[codes[i, here]]
-        votes[here, aligned[i, here]] += weights[i]
+        votes[here, columns[codes[i, here]]] += weights[i]
         present[here] += weights[i]
+        all_columns.append(columns)
     points = votes * k + (present[:, None] - votes) * (k / 2)
     points += (weights.sum() - present)[:, None] * ((k + 1) / 2)
     labels = votes.argmax(axis=1)
-    agreement = vote_agreement(aligned, labels, task.weights)
+    agreement = vote_agreement(task, all_columns, labels)
     return task.result(
         labels,
         objective=agreement.objective,
@@ -163,17 +163,25 @@ def borda(ensemble: Any, n_clusters: int | None = None, **options: Any) -> Conse
     )
 
 
+def _n_columns(task: Task) -> int:
+    """Return how many clusters can win, once there is memory for their votes."""
+    k = task.n_clusters or int(task.ensemble.n_labels.max())
+    n_bytes = 32 * task.ensemble.n_samples * k
+    check_memory(task.method, n_bytes, task.memory_limit, "use kcc, which needs less")
+    return k
+
+
 def _cast_votes(
     task: Task, k: int, sequence: npt.NDArray[np.intp]
-) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Return the votes (n, k), in k-ths of a vote, and the column of every label.
+) -> tuple[FloatArray, list[npt.NDArray[np.intp]]]:
+    """Return the votes (n, k), in k-ths of a vote, and the columns of the labels.
 
     A column from k on means that the vote was spread evenly.
     """
     codes, n_labels = task.codes, task.ensemble.n_labels
     votes = np.zeros((codes.shape[1], k))
-    aligned = np.full(codes.shape, -1, dtype=np.intp)
     weights = vote_weights(task)
+    all_columns = [np.empty(0, dtype=np.intp)] * len(codes)
     for step, i in enumerate(sequence):
         k_i = int(n_labels[i])
         if step == 0:
@@ -184,11 +192,11 @@ def _cast_votes(
             columns = match(overlaps(codes[i], k_i, votes))
         here = np.flatnonzero(codes[i] < k_i)
         column = columns[codes[i, here]]
-        aligned[i, here] = column
+        all_columns[i] = columns
         own = column < k
         votes[here[own], column[own]] += weights[i] * k
         votes[here[~own]] += weights[i]
-    return votes, aligned
+    return votes, all_columns
 
 
 def _reference(task: Task, k: int, is_first: bool) -> FloatArray:

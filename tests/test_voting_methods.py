@@ -523,3 +523,19 @@ def test_wrong_options_are_named():
         gpc.cvote(E1, 2, alignment="ada")
     with pytest.raises(MemoryError, match="cvote needs"):
         gpc.cvote(E1, 2, memory_limit=10)
+
+
+@pytest.mark.filterwarnings(FEWER)
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.4]))
+@settings(max_examples=20)
+def test_value_is_the_share_of_labels_that_agree(seed, missing):
+    """Count again with the alignment that the points of Borda tell."""
+    ens = gpc.Ensemble(noisy(seed, n=30, r=6, missing=missing)[0])
+    result = gpc.borda(ens)
+    k = result.details["points"].shape[1]
+    present = (ens.labels >= 0).sum(axis=1)
+    # points = k/2 for each label, k/2 more for each vote, (k + 1)/2 where there is none
+    points = result.details["points"].max(axis=1) - (6 - present) * (k + 1) / 2
+    votes = (points - present * k / 2) / (k / 2)
+    assert result.value == pytest.approx(votes.sum() / present.sum())
+    assert result.objective == pytest.approx((present - votes).sum() / 6)
