@@ -197,35 +197,40 @@ def _information(joint: FloatArray) -> float:
     return max(float(flat - rows - columns), 0.0)
 
 
-def _losses(joint: FloatArray, a: int, others: npt.NDArray[np.intp]) -> FloatArray:
+def _term(joint: FloatArray) -> FloatArray:
+    """Return minus p_c times the entropy of each cluster c over the objects, (k,)."""
+    return _log_sum(joint) - _log_sum(joint.sum(axis=0)[None])
+
+
+def _losses(
+    joint: FloatArray, term: FloatArray, a: int, others: npt.NDArray[np.intp]
+) -> FloatArray:
     """Return the information lost by merging cluster ``a`` with each of others.
 
     (p_a + p_b) JS(a, b), the divergence weighted by p_a and p_b.
     """
-
-    def term(u: FloatArray) -> FloatArray:
-        return _log_sum(u) - _log_sum(u.sum(axis=0)[None])
-
-    one, many = joint[:, [a]], joint[:, others]
-    return np.asarray(term(one) + term(many) - term(one + many))
+    both = _term(joint[:, [a]] + joint[:, others])
+    return np.asarray(term[a] + term[others] - both)
 
 
 def _aib(joint: FloatArray, n_clusters: int) -> npt.NDArray[np.intp]:
     """Merge the pair of least loss until ``n_clusters`` are left."""
-    joint = joint.copy()
+    joint, term = joint.copy(), _term(joint)
     k = joint.shape[1]
     names = np.arange(k)
     loss = np.full((k, k), np.inf)
     for a in range(k - 1):
-        loss[a, a + 1 :] = _losses(joint, a, np.arange(a + 1, k))
+        others = np.arange(a + 1, k)
+        loss[a, others] = _losses(joint, term, a, others)
     for _ in range(k - n_clusters):
         a, b = divmod(int(loss.argmin()), k)
         joint[:, a] += joint[:, b]
+        term[a] = _term(joint[:, [a]])[0]
         names[names == b] = a
         loss[b], loss[:, b] = np.inf, np.inf
         left = np.unique(names)
         others = left[left != a]
-        found = _losses(joint, a, others)
+        found = _losses(joint, term, a, others)
         loss[a, others[others > a]] = found[others > a]
         loss[others[others < a], a] = found[others < a]
     return names
@@ -234,11 +239,11 @@ def _aib(joint: FloatArray, n_clusters: int) -> npt.NDArray[np.intp]:
 def _js_average(joint: FloatArray, n_clusters: int) -> npt.NDArray[np.intp]:
     """Merge by average linkage of the Jensen-Shannon divergence."""
     k = joint.shape[1]
-    mass = joint.sum(axis=0)
+    mass, term = joint.sum(axis=0), _term(joint)
     likeness = np.zeros((k, k))
     for a in range(k - 1):
         others = np.arange(a + 1, k)
-        divergence = _losses(joint, a, others) / (mass[a] + mass[others])
+        divergence = _losses(joint, term, a, others) / (mass[a] + mass[others])
         likeness[a, others] = likeness[others, a] = -divergence
     merges = agglomerate(likeness, np.ones(k), "average", n_left=n_clusters)
     return cut(merges, k)
