@@ -1,4 +1,4 @@
-"""What every method costs as n grows: seconds and peak memory, each in a process."""
+"""What every method costs as n grows: time and peak memory, each in a process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,24 @@ def run(context: Context) -> Iterator[Table]:
             rows.append(row)
             skipped += reasons
     yield _time_table(rows, sizes, skipped)
-    yield _memory_table(rows, sizes)
+    yield _table(
+        "processor",
+        "Processor seconds, all threads together",
+        "cpu",
+        ".2f",
+        rows,
+        sizes,
+        "They depend little on what else the machine does.",
+    )
+    yield _table(
+        "memory",
+        "Peak memory above the ensemble, MB",
+        "mb",
+        ".0f",
+        rows,
+        sizes,
+        "Highest resident memory of the process during the call, minus that before it.",
+    )
 
 
 def _grow(
@@ -75,19 +92,19 @@ def _grow(
         if "error" in found:
             skipped.append(Skipped(f"{name}, n={n:,} and more", found["error"]))
         else:
-            row[f"s_{n}"], row[f"mb_{n}"] = found["seconds"], found["mb"]
-            row[f"r_n_{n}"] = found["r_n"]
+            row |= {f"{key}_{n}": value for key, value in found.items()}
         advance(1, f"{name} n={n:,}")
     row["exponent"] = _exponent(row, sizes)
     return row, skipped
 
 
 def _timed(row: dict[str, Any], sizes: list[int]) -> list[tuple[int, float]]:
-    return [(n, row[f"s_{n}"]) for n in sizes if f"s_{n}" in row]
+    """Return sizes and processor time, which other processes hardly change."""
+    return [(n, row[f"cpu_{n}"]) for n in sizes if f"cpu_{n}" in row]
 
 
 def _exponent(row: dict[str, Any], sizes: list[int]) -> float | None:
-    """Return a of time ~ n^a between the last two sizes, where overhead rules least."""
+    """Return a of processor time ~ n^a between the last two sizes."""
     timed = _timed(row, sizes)
     if len(timed) < 2 or timed[-1][1] < _OVERHEAD:
         return None
@@ -114,13 +131,14 @@ def _time_table(
         for n in sizes
         if f"r_n_{n}" in row
     }
-    return Table(
+    waited = _waited(rows, sizes)
+    table = Table(
         "time",
         "Seconds",
         [
             Column("method", "method"),
             *(Column(f"s_{n}", f"n = {n:,}", ".2f") for n in sizes),
-            Column("exponent", "grows as n to the", ".1f"),
+            Column("exponent", "processor time grows as n to the", ".1f"),
             Column("agreement", "R_n at the last n", ".3f"),
         ],
         rows=[{**row, "agreement": largest.get(row["method"])} for row in rows],
@@ -135,22 +153,38 @@ def _time_table(
             "Drawn: `python -m bench.methods_plot methods.json methods.svg`.",
         ],
     )
+    if waited:
+        table.notes.append(
+            f"**Not reliable** for {', '.join(waited)}: other processes held the "
+            "cores. Go by the processor seconds, or repeat on a quiet machine."
+        )
+    return table
 
 
-def _memory_table(rows: list[dict[str, Any]], sizes: list[int]) -> Table:
+def _table(
+    name: str,
+    title: str,
+    key: str,
+    form: str,
+    rows: list[dict[str, Any]],
+    sizes: list[int],
+    note: str,
+) -> Table:
+    """Return one measured quantity by method and n."""
+    columns = [Column(f"{key}_{n}", f"n = {n:,}", form) for n in sizes]
     return Table(
-        "memory",
-        "Peak memory above the ensemble, MB",
-        [
-            Column("method", "method"),
-            *(Column(f"mb_{n}", f"n = {n:,}", ".0f") for n in sizes),
-        ],
-        rows=rows,
-        notes=[
-            "Highest resident memory of the process during the call, minus that before "
-            "it."
-        ],
+        name, title, [Column("method", "method"), *columns], rows=rows, notes=[note]
     )
+
+
+def _waited(rows: list[dict[str, Any]], sizes: list[int]) -> list[str]:
+    """Return where a method waited for a core longer than it worked."""
+    return [
+        f"{row['method']} at n={n:,}"
+        for row in rows
+        for n in sizes
+        if row.get(f"s_{n}", 0.0) > max(_OVERHEAD, 1.5 * row.get(f"cpu_{n}", 0.0))
+    ]
 
 
 def _measure_in_child(method: str, options: dict[str, Any], n: int) -> dict[str, Any]:
@@ -202,14 +236,16 @@ def measure(method: str, options: dict[str, Any], n: int) -> dict[str, Any]:
         # what is imported or compiled at the first call is not the method's cost
         function(make_ensemble(100, 0)[0], *arguments, random_state=0, **options)
         before = peak_bytes(reset=True)
-        begin = time.perf_counter()
+        begin, worked = time.perf_counter(), time.process_time()
         try:
             result = function(ensemble, *arguments, random_state=0, **options)
         except MemoryError as error:
             return {"error": str(error)}
         seconds = time.perf_counter() - begin
+        worked = time.process_time() - worked
     return {
-        "seconds": seconds,
+        "s": seconds,
+        "cpu": worked,
         "mb": (peak_bytes() - before) / 1e6,
         "r_n": gpc.metrics.adjusted_rand(planted, result.labels),
         "clusters": result.n_clusters,
