@@ -3,14 +3,21 @@
 from typing import TYPE_CHECKING, Any
 
 from gpu_consensus import metrics
+from gpu_consensus.best import best
+from gpu_consensus.correspondence import correspondence
+from gpu_consensus.cvote import cvote
 from gpu_consensus.doctor import doctor
 from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.furthest import furthest
+from gpu_consensus.fusion_transfer import fusion_transfer
 from gpu_consensus.generate import drop_labels, generate_partitions
+from gpu_consensus.hac import hac
 from gpu_consensus.kcc import kcc
 from gpu_consensus.methods import METHODS, consensus
 from gpu_consensus.result import Consensus, ConvergenceWarning
 from gpu_consensus.sec import sec
 from gpu_consensus.utilities import Utility
+from gpu_consensus.vote import borda, vote
 from gpu_consensus.voting import ipvc, ivc
 
 if TYPE_CHECKING:
@@ -25,15 +32,23 @@ __all__ = [
     "ConvergenceWarning",
     "Ensemble",
     "Utility",
+    "best",
+    "borda",
     "consensus",
+    "correspondence",
+    "cvote",
     "doctor",
     "drop_labels",
+    "furthest",
+    "fusion_transfer",
     "generate_partitions",
+    "hac",
     "ipvc",
     "ivc",
     "kcc",
     "metrics",
     "sec",
+    "vote",
 ]
 
 
