@@ -1,0 +1,312 @@
+"""The sites of lambda-consensus: each keeps its data and hands out labels."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.checks import (
+    FloatArray,
+    check_choice,
+    check_int,
+    check_n_clusters,
+    check_share,
+    seed_sequence,
+)
+from gpu_consensus.distances import (
+    gaussian_similarity,
+    pairwise_distances,
+    rms_distance,
+    torgerson,
+)
+from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.features import check_features
+from gpu_consensus.generation import bases, views
+from gpu_consensus.kernel_kmeans import kernel_kmeans
+from gpu_consensus.kmeans import is_sparse
+from gpu_consensus.pairs import Pairs
+from gpu_consensus.prc import prc
+from gpu_consensus.threads import one_thread
+
+UPDATES = ("full", "truncated", "distances", "similarities")
+OF_SIMILARITIES = ("kernel_kmeans", "prc")
+SIMILARITIES = ("gaussian", "linear")
+
+
+class Site(Protocol):
+    """What lambda-consensus needs of a site; any object with this method will do.
+
+    A site may live anywhere: only labels go in and out. Sites are called from several
+    threads, each site once per round, rounds one after another.
+    """
+
+    def cluster(self, feedback: npt.NDArray[np.int32] | None) -> Any:
+        """Return one label per object; -1, NaN or None where there is none.
+
+        Parameters
+        ----------
+        feedback : ndarray of int32, or None
+            None in the first round. Then what the round before came to: the consensus
+            labels (n_samples,), or with ``feedback="all"`` those of every site,
+            (n_samples, n_sites). -1 means missing.
+        """
+        ...
+
+
+class Told:
+    """What the rounds so far have fed back, in the form that an update needs.
+
+    Sites of one process share it, so that an n x n matrix is held once.
+
+    Parameters
+    ----------
+    lam, update
+        As for :class:`LocalSite`.
+
+    Attributes
+    ----------
+    data_weight : float
+        What the data count for: lam^t after t rounds.
+    block : ndarray or None
+        Columns to append ("full", "truncated"), or a matrix to add ("distances",
+        "similarities"); None before the first feedback.
+    """
+
+    def __init__(self, lam: float, update: str) -> None:
+        self.lam = lam
+        self.update = update
+        self.data_weight = 1.0
+        self.block: FloatArray | None = None
+        self._n_rounds = 0
+        self._lock = threading.Lock()
+
+    def tell(self, n_rounds: int, feedback: Any, n_samples: int) -> None:
+        """Take the feedback of a round, unless another site has told it already."""
+        with self._lock:
+            if n_rounds <= self._n_rounds:
+                return
+            labels = np.asarray(to_host(feedback))
+            ensemble = Ensemble(labels[:, None] if labels.ndim == 1 else labels)
+            if ensemble.n_samples != n_samples:
+                raise ValueError(
+                    f"feedback has {ensemble.n_samples} labels but the site has "
+                    f"n_samples={n_samples}; give one label per object."
+                )
+            self._n_rounds = n_rounds
+            self.data_weight *= self.lam
+            if self.update == "truncated":
+                self.block = (1.0 - self.data_weight) * one_hot(ensemble)
+                return
+            if self.update == "full":
+                news = (1.0 - self.lam) * one_hot(ensemble)
+                old = [] if self.block is None else [self.lam * self.block]
+                self.block = np.hstack([*old, news])
+                return
+            same = together(ensemble)
+            if self.update == "distances":
+                np.subtract(1.0, same, out=same)
+            same *= 1.0 - self.lam
+            if self.block is not None:
+                same += self.lam * self.block
+            self.block = same
+
+
+def one_hot(ensemble: Ensemble) -> FloatArray:
+    """Return X^b / sqrt(r): (n, sum K_i), a missing label is a row of zeros.
+
+    So the squared distance of two objects is the mean over partitions of that in each,
+    and many partitions weigh as much as one.
+
+    Examples
+    --------
+    >>> one_hot(Ensemble.from_partitions([[0, 1, -1]])).tolist()
+    [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+    """
+    n, sizes = ensemble.n_samples, ensemble.n_labels
+    codes = to_host(ensemble.codes)
+    found = np.zeros((n, int(sizes.sum())))
+    starts = np.cumsum(sizes) - sizes
+    for row, start, k_i in zip(codes, starts, sizes, strict=True):
+        present = np.flatnonzero(row != k_i)
+        found[present, start + row[present].astype(np.intp)] = 1.0
+    return found / math.sqrt(len(sizes))
+
+
+def together(ensemble: Ensemble) -> FloatArray:
+    """Return the co-association matrix, an object being with itself in any case."""
+    pairs = Pairs(
+        NumpyBackend(1), to_host(ensemble.codes), ensemble.n_labels, ensemble.weights
+    )
+    found: FloatArray = pairs.matrix()
+    np.fill_diagonal(found, 1.0)
+    return found
+
+
+class LocalSite:
+    """A site that clusters its own data and mixes in what it is told.
+
+    :func:`~gpu_consensus.lambda_consensus.lambda_consensus` makes one for every view.
+    Make one yourself to run it elsewhere, with any carrier of labels in between.
+
+    Parameters
+    ----------
+    X : array_like, DataFrame or scipy sparse of shape (n_samples, n_features)
+        The data of this site; they never leave it.
+    n_clusters : int
+        Clusters of each partition.
+    lam : float in [0, 1], default 0.9
+        Weight of the data against the feedback; the data count lam^t in round t.
+    update : {"full", "truncated", "distances", "similarities"}, default "full"
+    clusterer, projection, scale, similarity
+        As for :func:`~gpu_consensus.lambda_consensus.lambda_consensus`, but
+        ``projection`` is None by default.
+    random_state : int, Generator, RandomState, SeedSequence, optional
+        Seed.
+    told : Told, optional
+        Feedback shared with other sites of this process.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> site = LocalSite(np.array([[0.0], [1.0], [8.0], [9.0]]), 2, random_state=0)
+    >>> first = site.cluster(None)
+    >>> bool(first[0] == first[1] != first[2] == first[3])
+    True
+    >>> site.cluster(np.array([0, 0, 0, 1])).shape
+    (4,)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        n_clusters: int,
+        lam: float = 0.9,
+        update: str = "full",
+        *,
+        clusterer: Any = "auto",
+        projection: int | None = None,
+        scale: str | None = "rms",
+        similarity: str | Callable[[Any], Any] = "gaussian",
+        random_state: Any = None,
+        told: Told | None = None,
+    ) -> None:
+        lam = check_share("lam", lam, open_low=False, open_high=False)
+        self.clusterer = check_clusterer(clusterer, update)
+        self.n_clusters = n_clusters
+        self.similarity = check_similarity(similarity)
+        self.told = Told(lam, update) if told is None else told
+        self.rng = np.random.default_rng(seed_sequence(random_state))
+        self.n_rounds = 0
+        with one_thread():
+            self.view = self._view(check_features(X), projection, check_scale(scale))
+        check_n_clusters(n_clusters, self.view.shape[0])
+
+    def _view(self, X: Any, projection: int | None, scale: str | None) -> Any:
+        """Project the data, once and for all, and divide them by their RMS distance."""
+        if projection is not None:
+            dimensions = check_int("projection", projection, 1)
+            recipe = views.Recipe("projection", None, n_components=dimensions)
+            X = views.draw_view(X, recipe, None, self.rng)
+        if is_sparse(X) and self.told.update in ("distances", "similarities"):
+            raise ValueError(
+                f"update={self.told.update!r} needs dense data but X is sparse; use "
+                "projection=3, or update='full'."
+            )
+        spread = rms_distance(X) if scale == "rms" else 0.0
+        return X / X.dtype.type(spread) if spread > 0 else X
+
+    def cluster(self, feedback: Any = None) -> npt.NDArray[Any]:
+        """Return labels of all objects, after the feedback has been mixed in."""
+        if feedback is not None:
+            self.n_rounds += 1
+            self.told.tell(self.n_rounds, feedback, self.view.shape[0])
+        seed = int(self.rng.integers(2**32))
+        with one_thread():
+            if self.clusterer == "prc":
+                similar = self.similarities()
+                return prc(similar, self.n_clusters, random_state=seed).labels
+            if self.clusterer == "kernel_kmeans":
+                similar = self.similarities()
+                return kernel_kmeans(similar, self.n_clusters, random_state=seed).labels
+            base, points = self.clusterer, self.points()
+            k = self.n_clusters if bases.needs_n_clusters(base) else None
+            labels, _ = bases.cluster(base, points, k, seed, "euclidean")
+        return np.asarray(labels)
+
+    def points(self) -> Any:
+        """Return the points that this round clusters, (n_samples, ...)."""
+        weight, block = self.told.data_weight, self.told.block
+        if block is None:
+            return self.view
+        if self.told.update == "distances":
+            return torgerson(weight * pairwise_distances(self.view) + block)
+        kind = self.view.dtype.type
+        if is_sparse(self.view):
+            from scipy.sparse import csr_array, hstack
+
+            parts = [self.view * kind(weight), csr_array(block.astype(kind))]
+            return hstack(parts, format="csr")
+        return np.hstack([self.view * kind(weight), block.astype(kind)])
+
+    def similarities(self) -> FloatArray:
+        """Return the similarities that this round clusters, (n_samples, n_samples)."""
+        n = self.view.shape[0]
+        if self.similarity == "gaussian":
+            found = gaussian_similarity(self.view)
+        elif self.similarity == "linear":
+            found = np.asarray(self.view @ self.view.T, dtype=np.float64)
+        else:
+            assert callable(self.similarity)
+            found = np.array(self.similarity(self.view), dtype=np.float64)
+            if found.shape != (n, n):
+                raise ValueError(
+                    f"similarity returned shape {found.shape} for {n} objects; it "
+                    "should return (n_samples, n_samples)."
+                )
+        if self.told.block is not None:
+            found *= self.told.data_weight
+            found += self.told.block
+        return found
+
+
+def check_clusterer(clusterer: Any, update: Any) -> Any:
+    """Return the clusterer, "auto" resolved; raise if the update is not for it."""
+    check_choice("update", update, UPDATES)
+    by_similarity = update == "similarities"
+    if isinstance(clusterer, str):
+        check_choice("clusterer", clusterer, ("auto", "kmeans", *OF_SIMILARITIES))
+        if clusterer == "auto":
+            return OF_SIMILARITIES[0] if by_similarity else "kmeans"
+    else:
+        bases.needs_n_clusters(clusterer)  # raises if it is no clusterer
+    takes = isinstance(clusterer, str) and clusterer in OF_SIMILARITIES
+    if takes != by_similarity:
+        cure = (
+            "use clusterer='kernel_kmeans' or 'prc'"
+            if by_similarity
+            else "use update='similarities'"
+        )
+        raise ValueError(
+            f"update={update!r} is not for clusterer={clusterer!r}; {cure}."
+        )
+    return clusterer
+
+
+def check_scale(scale: Any) -> str | None:
+    """Return "rms" or None."""
+    return None if scale is None else check_choice("scale", scale, ("rms",))
+
+
+def check_similarity(similarity: Any) -> str | Callable[[Any], Any]:
+    """Return a known name or a callable."""
+    if callable(similarity):
+        found: Callable[[Any], Any] = similarity
+        return found
+    return check_choice("similarity", similarity, SIMILARITIES)
