@@ -149,6 +149,78 @@ def together(ensemble: Ensemble) -> FloatArray:
     return found
 
 
+class View:
+    """The points that a site sees, and what is made of them before any feedback.
+
+    Parameters
+    ----------
+    X : ndarray or scipy CSR of shape (n_samples, n_features)
+        Checked features.
+    update, scale, similarity
+        As for :class:`LocalSite`.
+    keep : bool
+        Keep the n x n matrix of the view rather than make it anew in every round.
+
+    Attributes
+    ----------
+    points : ndarray or scipy CSR
+        ``X``, divided by the root mean square distance of its rows if ``scale``.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        update: str,
+        scale: str | None,
+        similarity: str | Callable[[Any], Any],
+        *,
+        keep: bool,
+    ) -> None:
+        self._update = check_choice("update", update, UPDATES)
+        if is_sparse(X) and update in ("distances", "similarities"):
+            raise ValueError(
+                f"update={update!r} needs dense data but X is sparse; use "
+                "projection=3, or update='full'."
+            )
+        check_scale(scale)
+        self._similarity = check_similarity(similarity)
+        self._keep = keep
+        self._kept: FloatArray | None = None
+        self._lock = threading.Lock()
+        spread = rms_distance(X) if scale == "rms" else 0.0
+        self.points = X / X.dtype.type(spread) if spread > 0 else X
+
+    @property
+    def n_samples(self) -> int:
+        """Number of objects."""
+        return int(self.points.shape[0])
+
+    def matrix(self) -> FloatArray:
+        """Return the distances D_0 or the similarities S_0, (n, n); do not write."""
+        if not self._keep:
+            return self._make()
+        with self._lock:
+            if self._kept is None:
+                self._kept = self._make()
+            return self._kept
+
+    def _make(self) -> FloatArray:
+        if self._update == "distances":
+            return pairwise_distances(self.points)
+        if self._similarity == "gaussian":
+            return gaussian_similarity(self.points)
+        if self._similarity == "linear":
+            return np.asarray(self.points @ self.points.T, dtype=np.float64)
+        assert callable(self._similarity)
+        found = np.array(self._similarity(self.points), dtype=np.float64)
+        if found.shape != (self.n_samples, self.n_samples):
+            raise ValueError(
+                f"similarity returned shape {found.shape} for {self.n_samples} "
+                "objects; it should return (n_samples, n_samples)."
+            )
+        return found
+
+
 class LocalSite:
     """A site that clusters its own data and mixes in what it is told.
 
@@ -169,8 +241,6 @@ class LocalSite:
         ``projection`` is None by default.
     random_state : int, Generator, RandomState, SeedSequence, optional
         Seed.
-    told : Told, optional
-        Feedback shared with other sites of this process.
 
     Examples
     --------
@@ -195,85 +265,90 @@ class LocalSite:
         scale: str | None = "rms",
         similarity: str | Callable[[Any], Any] = "gaussian",
         random_state: Any = None,
-        told: Told | None = None,
     ) -> None:
         lam = check_share("lam", lam, open_low=False, open_high=False)
-        self.clusterer = check_clusterer(clusterer, update)
-        self.n_clusters = n_clusters
-        self.similarity = check_similarity(similarity)
-        self.told = Told(lam, update) if told is None else told
-        self.rng = np.random.default_rng(seed_sequence(random_state))
-        self.n_rounds = 0
-        with one_thread():
-            self.view = self._view(check_features(X), projection, check_scale(scale))
-        check_n_clusters(n_clusters, self.view.shape[0])
-
-    def _view(self, X: Any, projection: int | None, scale: str | None) -> Any:
-        """Project the data, once and for all, and divide them by their RMS distance."""
+        clusterer = check_clusterer(clusterer, update)
+        rng = np.random.default_rng(seed_sequence(random_state))
+        X = check_features(X)
+        check_n_clusters(n_clusters, X.shape[0])
         if projection is not None:
-            dimensions = check_int("projection", projection, 1)
-            recipe = views.Recipe("projection", None, n_components=dimensions)
-            X = views.draw_view(X, recipe, None, self.rng)
-        if is_sparse(X) and self.told.update in ("distances", "similarities"):
-            raise ValueError(
-                f"update={self.told.update!r} needs dense data but X is sparse; use "
-                "projection=3, or update='full'."
-            )
-        spread = rms_distance(X) if scale == "rms" else 0.0
-        return X / X.dtype.type(spread) if spread > 0 else X
+            X = project(X, check_int("projection", projection, 1), rng)
+        view = View(X, update, scale, similarity, keep=True)
+        self._fill(view, n_clusters, clusterer, Told(lam, update), rng)
+
+    @classmethod
+    def from_view(
+        cls,
+        view: View,
+        n_clusters: int,
+        clusterer: Any,
+        told: Told,
+        rng: np.random.Generator,
+    ) -> LocalSite:
+        """Make a site that shares its view or its feedback with others."""
+        new = object.__new__(cls)
+        new._fill(view, n_clusters, clusterer, told, rng)
+        return new
+
+    def _fill(
+        self,
+        view: View,
+        n_clusters: int,
+        clusterer: Any,
+        told: Told,
+        rng: np.random.Generator,
+    ) -> None:
+        self._view = view
+        self._n_clusters = n_clusters
+        self._clusterer = clusterer
+        self._told = told
+        self._rng = rng
+        self._n_rounds = 0
 
     def cluster(self, feedback: Any = None) -> npt.NDArray[Any]:
         """Return labels of all objects, after the feedback has been mixed in."""
         if feedback is not None:
-            self.n_rounds += 1
-            self.told.tell(self.n_rounds, feedback, self.view.shape[0])
-        seed = int(self.rng.integers(2**32))
+            self._n_rounds += 1
+            self._told.tell(self._n_rounds, feedback, self._view.n_samples)
+        seed = int(self._rng.integers(2**32))
+        k = self._n_clusters
         with one_thread():
-            if self.clusterer == "prc":
-                similar = self.similarities()
-                return prc(similar, self.n_clusters, random_state=seed).labels
-            if self.clusterer == "kernel_kmeans":
-                similar = self.similarities()
-                return kernel_kmeans(similar, self.n_clusters, random_state=seed).labels
-            base, points = self.clusterer, self.points()
-            k = self.n_clusters if bases.needs_n_clusters(base) else None
-            labels, _ = bases.cluster(base, points, k, seed, "euclidean")
+            if self._told.update == "similarities":
+                find = prc if self._clusterer == "prc" else kernel_kmeans
+                return find(self.similarities(), k, random_state=seed).labels
+            told_k = k if bases.needs_n_clusters(self._clusterer) else None
+            labels, _ = bases.cluster(
+                self._clusterer, self.points(), told_k, seed, "euclidean"
+            )
         return np.asarray(labels)
 
     def points(self) -> Any:
         """Return the points that this round clusters, (n_samples, ...)."""
-        weight, block = self.told.data_weight, self.told.block
+        points, block = self._view.points, self._told.block
         if block is None:
-            return self.view
-        if self.told.update == "distances":
-            return torgerson(weight * pairwise_distances(self.view) + block)
-        kind = self.view.dtype.type
-        if is_sparse(self.view):
+            return points
+        weight = self._told.data_weight
+        if self._told.update == "distances":
+            return torgerson(weight * self._view.matrix() + block)
+        kind = points.dtype.type
+        if is_sparse(points):
             from scipy.sparse import csr_array, hstack
 
-            parts = [self.view * kind(weight), csr_array(block.astype(kind))]
+            parts = [points * kind(weight), csr_array(block.astype(kind))]
             return hstack(parts, format="csr")
-        return np.hstack([self.view * kind(weight), block.astype(kind)])
+        return np.hstack([points * kind(weight), block.astype(kind)])
 
     def similarities(self) -> FloatArray:
         """Return the similarities that this round clusters, (n_samples, n_samples)."""
-        n = self.view.shape[0]
-        if self.similarity == "gaussian":
-            found = gaussian_similarity(self.view)
-        elif self.similarity == "linear":
-            found = np.asarray(self.view @ self.view.T, dtype=np.float64)
-        else:
-            assert callable(self.similarity)
-            found = np.array(self.similarity(self.view), dtype=np.float64)
-            if found.shape != (n, n):
-                raise ValueError(
-                    f"similarity returned shape {found.shape} for {n} objects; it "
-                    "should return (n_samples, n_samples)."
-                )
-        if self.told.block is not None:
-            found *= self.told.data_weight
-            found += self.told.block
-        return found
+        found, block = self._view.matrix(), self._told.block
+        return found if block is None else self._told.data_weight * found + block
+
+
+def project(X: Any, n_components: int, rng: np.random.Generator) -> Any:
+    """Return a Gaussian random projection of the rows."""
+    recipe = views.Recipe("projection", None, n_components=n_components)
+    with one_thread():
+        return views.draw_view(X, recipe, None, rng)
 
 
 def check_clusterer(clusterer: Any, update: Any) -> Any:

@@ -10,11 +10,12 @@ import numpy as np
 
 from gpu_consensus.checks import check_int, check_n_clusters
 from gpu_consensus.features import check_features
-from gpu_consensus.lambda_sites import LocalSite, Site, Told
+from gpu_consensus.lambda_sites import LocalSite, Site, Told, View, project
 from gpu_consensus.memory import check_memory
-from gpu_consensus.prc import matrix_bytes
 
 N_CLUSTERERS = 100
+_MATRICES = 6  # n x n, of a site at work: the view's, with feedback, and of its solver
+_SHARED_MATRICES = 3  # the view's if all share it, the feedback's and its last
 
 
 @dataclass(frozen=True)
@@ -29,21 +30,26 @@ class SiteSettings:
     n_workers: int
     memory_limit: int | None
 
-    def site(
-        self, X: Any, projection: int | None, seed: np.random.SeedSequence
-    ) -> LocalSite:
-        """Make the site of one view."""
-        return LocalSite(
-            X,
-            self.n_clusters,
-            self.told.lam,
-            self.told.update,
-            clusterer=self.clusterer,
-            projection=projection,
-            scale=self.scale,
-            similarity=self.similarity,
-            random_state=seed,
-            told=self.told,
+    def sites(
+        self, X: Any, projection: int | None, seeds: Sequence[np.random.SeedSequence]
+    ) -> list[Site]:
+        """Make sites of the same features: one view for all, or a projection each."""
+        if projection is None:
+            shared = self._view(X, keep=len(seeds) > 1)
+            return [self._site(shared, np.random.default_rng(seed)) for seed in seeds]
+        found: list[Site] = []
+        for seed in seeds:
+            rng = np.random.default_rng(seed)
+            view = self._view(project(X, projection, rng), keep=False)
+            found.append(self._site(view, rng))
+        return found
+
+    def _view(self, X: Any, *, keep: bool) -> View:
+        return View(X, self.told.update, self.scale, self.similarity, keep=keep)
+
+    def _site(self, view: View, rng: np.random.Generator) -> LocalSite:
+        return LocalSite.from_view(
+            view, self.n_clusters, self.clusterer, self.told, rng
         )
 
     def check_memory(self, n_samples: int, n_sites: int) -> None:
@@ -51,7 +57,7 @@ class SiteSettings:
         if self.told.update not in ("distances", "similarities"):
             return
         at_work = min(self.n_workers, n_sites)
-        needed = (at_work + 1) * matrix_bytes(n_samples)
+        needed = 8 * n_samples**2 * (_MATRICES * at_work + _SHARED_MATRICES)
         what = f"update={self.told.update!r} of {n_samples} objects"
         cure = "use update='full' or 'truncated', or a smaller n_jobs"
         check_memory(what, needed, self.memory_limit, cure)
@@ -82,7 +88,7 @@ def make_sites(
     settings.check_memory(X.shape[0], r)
     if projection == "auto" and settings.clusterer != "prc":
         dimensions = min(3, X.shape[1])
-    return [settings.site(X, dimensions, child) for child in seed.spawn(r)]
+    return settings.sites(X, dimensions, seed.spawn(r))
 
 
 def _is_list_of_sites(X: Any) -> bool:
@@ -124,7 +130,9 @@ def _sites_of_views(
     for size in set(sizes.values()):
         check_n_clusters(settings.n_clusters, size)
         settings.check_memory(size, len(sizes))
-    return [
-        settings.site(tables[i], projection, child) if i in tables else X[i]
-        for i, child in enumerate(seed.spawn(len(X)))
-    ]
+    found: list[Site] = []
+    for i, child in enumerate(seed.spawn(len(X))):
+        found += (
+            settings.sites(tables[i], projection, [child]) if i in tables else [X[i]]
+        )
+    return found

@@ -21,6 +21,8 @@ from gpu_consensus.result import Consensus
 from gpu_consensus.task import open_task
 from gpu_consensus.tilo import exact_weights, lower_width, width
 
+_MATRICES = 4  # n x n: the graph, its rounded weights and what lies between
+
 
 class PinchClusters(NamedTuple):
     """What PRC found.
@@ -217,7 +219,7 @@ def prc_consensus(
     task = open_task("prc", ensemble, n_clusters, options)
     n = task.ensemble.n_samples
     cure = "use kcc or another method without the co-association matrix"
-    check_memory("prc", matrix_bytes(n), task.memory_limit, cure)
+    check_memory("prc", _MATRICES * 8 * n * n, task.memory_limit, cure)
     found = prc(
         task.pairs().matrix(),
         task.k,
@@ -230,14 +232,3 @@ def prc_consensus(
     return task.result(
         found.labels, objective=objective, value=-objective, details=details
     )
-
-
-def matrix_bytes(n: int) -> int:
-    """Return the memory that PRC of n vertices takes beside the graph's own, at most.
-
-    Examples
-    --------
-    >>> matrix_bytes(1000)
-    32000000
-    """
-    return 4 * 8 * n * n

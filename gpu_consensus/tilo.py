@@ -107,17 +107,18 @@ def exact_weights(graph: Any) -> tuple[IntArray, float]:
         raise TypeError(f"graph has entries of type {weights.dtype}; give numbers.")
     weights = weights.astype(np.float64)
     np.fill_diagonal(weights, 0.0)
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("graph has a weight that is negative or not finite.")
-    if not np.allclose(weights, weights.T, rtol=1e-9, atol=0):
-        raise ValueError("graph is not symmetric; use (graph + graph.T) / 2.")
     total = float(weights.sum())
+    if not math.isfinite(total) or weights.min() < 0:
+        raise ValueError("graph has a weight that is negative or not finite.")
+    if np.abs(weights - weights.T).max() > 1e-9 * weights.max():
+        raise ValueError("graph is not symmetric; use (graph + graph.T) / 2.")
     if total == 0:
         return np.zeros(weights.shape, dtype=np.int64), 1.0
     exponent = _BITS - math.frexp(total)[1]
-    # half of each side: what rounding left of asymmetry must go
-    weights = np.ldexp((weights + weights.T) / 2, exponent)
-    return np.rint(weights).astype(np.int64), math.ldexp(1.0, -exponent)
+    # the mean of both sides: what rounding left of asymmetry must go
+    weights = weights + weights.T
+    weights *= math.ldexp(1.0, exponent - 1)
+    return np.rint(weights, out=weights).astype(np.int64), math.ldexp(1.0, -exponent)
 
 
 def lower_width(
@@ -187,30 +188,35 @@ def sweep(
         d = end
         while boundary[d - 1] == boundary[end]:
             d -= 1
-        # the maximum is b..c, the minima beside it end at a and begin at d
+        # The maximum is b..c, the minima beside it end at a and begin at d. Candidates
+        # near it come first, their sums are short; a sum ends when it cannot win.
         best, source, target = 0, -1, -1
         after = order[b + 1]
         slope_after = degree[after] - 2 * left[after]
-        for k in range(a + 1, b + 1):
+        for k in range(b, a, -1):
             vertex = order[k]
-            inside = left[vertex]
-            for p in range(k + 1, b + 1):
-                inside += weights[vertex, order[p]]
-            slope = degree[vertex] - 2 * inside
-            drop = slope - slope_after - 2 * weights[vertex, after]
-            if slope > 0 and drop > best:
-                best, source, target = drop, k, b + 1
+            slope = degree[vertex] - 2 * left[vertex]
+            rest = slope_after + 2 * weights[vertex, after]
+            needed = max(rest + max(best, 1), 1)  # an equal drop: the lower position
+            p = k + 1
+            while p <= b and slope >= needed:
+                slope -= 2 * weights[vertex, order[p]]
+                p += 1
+            if slope >= needed:
+                best, source, target = slope - rest, k, b + 1
         top = order[c]
         slope_top = degree[top] - 2 * left[top]
         for k in range(c + 1, d + 1):
             vertex = order[k]
-            inside = left[vertex]
-            for p in range(c + 1, k):
-                inside -= weights[vertex, order[p]]
-            slope = degree[vertex] - 2 * inside
-            drop = slope_top - slope - 2 * weights[vertex, top]
-            if slope < 0 and drop > best:
-                best, source, target = drop, k, c
+            slope = degree[vertex] - 2 * left[vertex]
+            rest = slope_top - 2 * weights[vertex, top]
+            allowed = min(rest - best, 0)
+            p = k - 1
+            while p > c and slope < allowed:
+                slope += 2 * weights[vertex, order[p]]
+                p -= 1
+            if slope < allowed:
+                best, source, target = rest - slope, k, c
         if source >= 0:
             moves[n_shifts, 0] = source
             moves[n_shifts, 1] = target
