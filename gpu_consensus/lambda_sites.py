@@ -360,7 +360,11 @@ def check_clusterer(clusterer: Any, update: Any) -> Any:
         if clusterer == "auto":
             return OF_SIMILARITIES[0] if by_similarity else "kmeans"
     else:
-        bases.needs_n_clusters(clusterer)  # raises if it is no clusterer
+        try:
+            bases.needs_n_clusters(clusterer)
+        except TypeError as error:  # generation knows it by another name
+            message = str(error).replace("base=", "clusterer=", 1)
+            raise TypeError(message) from None
     takes = isinstance(clusterer, str) and clusterer in OF_SIMILARITIES
     if takes != by_similarity:
         cure = (

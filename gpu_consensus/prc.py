@@ -19,7 +19,7 @@ from gpu_consensus.checks import (
 from gpu_consensus.memory import check_memory
 from gpu_consensus.result import Consensus
 from gpu_consensus.task import open_task
-from gpu_consensus.tilo import exact_weights, lower_width, width
+from gpu_consensus.tilo import check_order, exact_weights, lower_width, width
 
 _MATRICES = 4  # n x n: the graph, its rounded weights and what lies between
 
@@ -61,6 +61,7 @@ def prc(
     n_clusters: int,
     *,
     n_init: int = 1,
+    order: Any = None,
     recursive: bool = False,
     random_state: Any = None,
 ) -> PinchClusters:
@@ -79,6 +80,8 @@ def prc(
         Clusters to find. Fewer come out where the order has fewer pinches.
     n_init : int, default 1
         Random orders to begin with; the order of smallest width is cut.
+    order : array_like of shape (n,), optional
+        The order to begin with, instead of random ones.
     recursive : bool, default False
         Order the vertices of each piece anew, in front of all others, before it is cut
         again; by default the first order serves for all cuts.
@@ -107,29 +110,30 @@ def prc(
     """
     weights, unit = exact_weights(graph)
     n_clusters = check_n_clusters(n_clusters, len(weights))
-    rng = np.random.default_rng(seed_sequence(random_state))
-    starts = [
-        rng.permutation(len(weights)) for _ in range(check_int("n_init", n_init, 1))
-    ]
+    n_init = check_int("n_init", n_init, 1)
+    if order is None:
+        rng = np.random.default_rng(seed_sequence(random_state))
+        starts = [rng.permutation(len(weights)) for _ in range(n_init)]
+    else:
+        starts = [check_order(order, len(weights))]
     found = []
     for start in starts:
-        order = start.astype(np.int64)
-        boundary, _ = lower_width(weights, order, len(order))
-        found.append((order, boundary))
-    order, boundary = min(found, key=lambda pair: width(pair[1]))
-    queue = [_piece(order, boundary, 0)]
+        begin = start.astype(np.int64)
+        found.append((begin, lower_width(weights, begin, len(begin))[0]))
+    vertices, boundary = min(found, key=lambda pair: width(pair[1]))
+    queue = [_piece(vertices, boundary, 0)]
     ratios = []
     while len(queue) < n_clusters and queue[0].cut:
         piece = heapq.heappop(queue)
         ratios.append(piece.ratio)
         for part in (slice(piece.cut), slice(piece.cut, None)):
-            vertices, thickness = piece.vertices[part], piece.boundary[part]
+            inner, thickness = piece.vertices[part], piece.boundary[part]
             if recursive:
-                vertices, thickness = _order_anew(weights, vertices)
+                inner, thickness = _order_anew(weights, inner)
             first = piece.first + (part.start or 0)
-            heapq.heappush(queue, _piece(vertices, thickness, first))
+            heapq.heappush(queue, _piece(inner, thickness, first))
     pieces = sorted(queue, key=lambda piece: piece.first)
-    labels = np.empty(len(order), dtype=np.int32)
+    labels = np.empty(len(weights), dtype=np.int32)
     by_vertex = sorted(pieces, key=lambda piece: int(piece.vertices.min()))
     for k, piece in enumerate(by_vertex):
         labels[piece.vertices] = k

@@ -89,11 +89,17 @@ def tilo(graph: Any, order: Any = None, random_state: Any = None) -> Ordering:
         rng = np.random.default_rng(seed_sequence(random_state))
         found = rng.permutation(n).astype(np.int64)
     else:
-        found = np.array(order, dtype=np.int64)
-        if found.shape != (n,) or not np.array_equal(np.sort(found), np.arange(n)):
-            raise ValueError(f"order should hold each of 0..{n - 1} once.")
+        found = check_order(order, n)
     boundary, shifts = lower_width(weights, found, n)
     return Ordering(found, np.asarray(boundary * unit), shifts)
+
+
+def check_order(order: Any, n: int) -> IntArray:
+    """Return a copy of an order of n vertices."""
+    found = np.array(order)
+    if found.dtype.kind not in "iu" or not np.array_equal(np.sort(found), range(n)):
+        raise ValueError(f"order should hold each of 0..{n - 1} once.")
+    return found.astype(np.int64)
 
 
 def exact_weights(graph: Any) -> tuple[IntArray, float]:
