@@ -6,6 +6,7 @@ import statistics
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -223,7 +224,7 @@ def _claims(rows: list[dict[str, Any]], whole: bool) -> Iterator[Claim]:
                 "round 0 (Figure 1)",
                 some,
                 whole,
-                lambda row, what=what: row[f"{what}_1"] - row[f"{what}_0"],
+                partial(_gain, what),
                 lambda gain: gain > 0,
             )
     yield _compare(
@@ -256,6 +257,10 @@ def _claims(rows: list[dict[str, Any]], whole: bool) -> Iterator[Claim]:
         lambda row: row["pairwise_0"],
         lambda r_n: r_n >= 0.99,
     )
+
+
+def _gain(what: str, row: dict[str, Any]) -> float:
+    return float(row[f"{what}_1"] - row[f"{what}_0"])
 
 
 def _last(row: dict[str, Any]) -> float:

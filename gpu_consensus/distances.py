@@ -10,6 +10,8 @@ import numpy as np
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.kmeans import is_sparse
 
+_BLOCK = 1 << 14  # rows in memory at a time
+
 
 def rms_distance(X: Any) -> float:
     """Return the root mean square distance of two different rows, in O(n d).
@@ -30,7 +32,11 @@ def rms_distance(X: Any) -> float:
         mean = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() / n
         total = float((X.data.astype(np.float64) ** 2).sum()) - n * float(mean @ mean)
     else:
-        total = float(((X - X.mean(axis=0, dtype=np.float64)) ** 2).sum())
+        mean = X.mean(axis=0, dtype=np.float64)
+        total = sum(
+            float(((X[begin : begin + _BLOCK] - mean) ** 2).sum())
+            for begin in range(0, n, _BLOCK)
+        )
     return math.sqrt(max(0.0, 2.0 * total / (n - 1)))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.agreement import agreement, mean_pairwise
-from gpu_consensus.arrays import to_host
+from gpu_consensus.arrays import read_only, to_host
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy_backend import n_threads
 from gpu_consensus.backends.protocol import Backend
@@ -225,7 +225,8 @@ def lambda_consensus(
             past.add(step.run(ensemble), ensemble, keep_ensembles)
             if past.repeated and stop_on_repeat:
                 break
-            message = past.labels[-1] if feedback == "consensus" else ensemble.labels
+            told = past.labels[-1] if feedback == "consensus" else ensemble.labels
+            message = read_only(told)
     return past.result()
 
 

@@ -152,48 +152,62 @@ def together(ensemble: Ensemble) -> FloatArray:
 class View:
     """The points that a site sees, and what is made of them before any feedback.
 
+    A projection is drawn again from its seed whenever it is looked at: many sites then
+    share the features, and none holds a copy.
+
     Parameters
     ----------
     X : ndarray or scipy CSR of shape (n_samples, n_features)
         Checked features.
-    update, scale, similarity
+    update, projection, scale, similarity
         As for :class:`LocalSite`.
+    seed : SeedSequence
+        Of the projection.
     keep : bool
         Keep the n x n matrix of the view rather than make it anew in every round.
-
-    Attributes
-    ----------
-    points : ndarray or scipy CSR
-        ``X``, divided by the root mean square distance of its rows if ``scale``.
     """
 
     def __init__(
         self,
         X: Any,
         update: str,
+        projection: int | None,
         scale: str | None,
         similarity: str | Callable[[Any], Any],
+        seed: np.random.SeedSequence,
         *,
         keep: bool,
     ) -> None:
-        self._update = check_choice("update", update, UPDATES)
-        if is_sparse(X) and update in ("distances", "similarities"):
+        if is_sparse(X) and not projection and update in ("distances", "similarities"):
             raise ValueError(
                 f"update={update!r} needs dense data but X is sparse; use "
                 "projection=3, or update='full'."
             )
-        check_scale(scale)
-        self._similarity = check_similarity(similarity)
+        self._X = X
+        self._update = update
+        self._projection = projection
+        self._seed = seed
+        self._similarity = similarity
         self._keep = keep
         self._kept: FloatArray | None = None
         self._lock = threading.Lock()
-        spread = rms_distance(X) if scale == "rms" else 0.0
-        self.points = X / X.dtype.type(spread) if spread > 0 else X
+        self._spread = 0.0
+        if scale == "rms":
+            self._spread = rms_distance(self.points())
 
     @property
     def n_samples(self) -> int:
         """Number of objects."""
-        return int(self.points.shape[0])
+        return int(self._X.shape[0])
+
+    def points(self) -> Any:
+        """Return the features, projected and divided by their RMS distance if asked."""
+        X = self._X
+        if self._projection:
+            recipe = views.Recipe("projection", None, n_components=self._projection)
+            with one_thread():
+                X = views.draw_view(X, recipe, None, np.random.default_rng(self._seed))
+        return X / X.dtype.type(self._spread) if self._spread > 0 else X
 
     def matrix(self) -> FloatArray:
         """Return the distances D_0 or the similarities S_0, (n, n); do not write."""
@@ -205,14 +219,15 @@ class View:
             return self._kept
 
     def _make(self) -> FloatArray:
+        points = self.points()
         if self._update == "distances":
-            return pairwise_distances(self.points)
+            return pairwise_distances(points)
         if self._similarity == "gaussian":
-            return gaussian_similarity(self.points)
+            return gaussian_similarity(points)
         if self._similarity == "linear":
-            return np.asarray(self.points @ self.points.T, dtype=np.float64)
+            return np.asarray(points @ points.T, dtype=np.float64)
         assert callable(self._similarity)
-        found = np.array(self._similarity(self.points), dtype=np.float64)
+        found = np.array(self._similarity(points), dtype=np.float64)
         if found.shape != (self.n_samples, self.n_samples):
             raise ValueError(
                 f"similarity returned shape {found.shape} for {self.n_samples} "
@@ -268,13 +283,15 @@ class LocalSite:
     ) -> None:
         lam = check_share("lam", lam, open_low=False, open_high=False)
         clusterer = check_clusterer(clusterer, update)
-        rng = np.random.default_rng(seed_sequence(random_state))
         X = check_features(X)
         check_n_clusters(n_clusters, X.shape[0])
         if projection is not None:
-            X = project(X, check_int("projection", projection, 1), rng)
-        view = View(X, update, scale, similarity, keep=True)
-        self._fill(view, n_clusters, clusterer, Told(lam, update), rng)
+            projection = check_int("projection", projection, 1)
+        of_view, of_starts = seed_sequence(random_state).spawn(2)
+        check_scale(scale)
+        check_similarity(similarity)
+        view = View(X, update, projection, scale, similarity, of_view, keep=True)
+        self._fill(view, n_clusters, clusterer, Told(lam, update), of_starts)
 
     @classmethod
     def from_view(
@@ -283,11 +300,11 @@ class LocalSite:
         n_clusters: int,
         clusterer: Any,
         told: Told,
-        rng: np.random.Generator,
+        seed: np.random.SeedSequence,
     ) -> LocalSite:
         """Make a site that shares its view or its feedback with others."""
         new = object.__new__(cls)
-        new._fill(view, n_clusters, clusterer, told, rng)
+        new._fill(view, n_clusters, clusterer, told, seed)
         return new
 
     def _fill(
@@ -296,13 +313,13 @@ class LocalSite:
         n_clusters: int,
         clusterer: Any,
         told: Told,
-        rng: np.random.Generator,
+        seed: np.random.SeedSequence,
     ) -> None:
         self._view = view
         self._n_clusters = n_clusters
         self._clusterer = clusterer
         self._told = told
-        self._rng = rng
+        self._rng = np.random.default_rng(seed)
         self._n_rounds = 0
 
     def cluster(self, feedback: Any = None) -> npt.NDArray[Any]:
@@ -324,12 +341,12 @@ class LocalSite:
 
     def points(self) -> Any:
         """Return the points that this round clusters, (n_samples, ...)."""
-        points, block = self._view.points, self._told.block
+        weight, block = self._told.data_weight, self._told.block
         if block is None:
-            return points
-        weight = self._told.data_weight
+            return self._view.points()
         if self._told.update == "distances":
             return torgerson(weight * self._view.matrix() + block)
+        points = self._view.points()
         kind = points.dtype.type
         if is_sparse(points):
             from scipy.sparse import csr_array, hstack
@@ -342,13 +359,6 @@ class LocalSite:
         """Return the similarities that this round clusters, (n_samples, n_samples)."""
         found, block = self._view.matrix(), self._told.block
         return found if block is None else self._told.data_weight * found + block
-
-
-def project(X: Any, n_components: int, rng: np.random.Generator) -> Any:
-    """Return a Gaussian random projection of the rows."""
-    recipe = views.Recipe("projection", None, n_components=n_components)
-    with one_thread():
-        return views.draw_view(X, recipe, None, rng)
 
 
 def check_clusterer(clusterer: Any, update: Any) -> Any:

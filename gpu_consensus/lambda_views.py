@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_consensus.checks import check_int, check_n_clusters
 from gpu_consensus.features import check_features
-from gpu_consensus.lambda_sites import LocalSite, Site, Told, View, project
+from gpu_consensus.lambda_sites import LocalSite, Site, Told, View
 from gpu_consensus.memory import check_memory
 
 N_CLUSTERERS = 100
@@ -34,23 +34,26 @@ class SiteSettings:
         self, X: Any, projection: int | None, seeds: Sequence[np.random.SeedSequence]
     ) -> list[Site]:
         """Make sites of the same features: one view for all, or a projection each."""
-        if projection is None:
-            shared = self._view(X, keep=len(seeds) > 1)
-            return [self._site(shared, np.random.default_rng(seed)) for seed in seeds]
         found: list[Site] = []
+        view: View | None = None
         for seed in seeds:
-            rng = np.random.default_rng(seed)
-            view = self._view(project(X, projection, rng), keep=False)
-            found.append(self._site(view, rng))
+            of_view, of_starts = seed.spawn(2)
+            if view is None or projection is not None:
+                view = View(
+                    X,
+                    self.told.update,
+                    projection,
+                    self.scale,
+                    self.similarity,
+                    of_view,
+                    keep=projection is None and len(seeds) > 1,
+                )
+            found.append(
+                LocalSite.from_view(
+                    view, self.n_clusters, self.clusterer, self.told, of_starts
+                )
+            )
         return found
-
-    def _view(self, X: Any, *, keep: bool) -> View:
-        return View(X, self.told.update, self.scale, self.similarity, keep=keep)
-
-    def _site(self, view: View, rng: np.random.Generator) -> LocalSite:
-        return LocalSite.from_view(
-            view, self.n_clusters, self.clusterer, self.told, rng
-        )
 
     def check_memory(self, n_samples: int, n_sites: int) -> None:
         """Refuse matrices that do not fit before any is made."""

@@ -183,7 +183,7 @@ def prc_consensus(
     ensemble: Any,
     n_clusters: int,
     *,
-    n_init: int = 1,
+    n_init: int = 10,
     recursive: bool = False,
     **options: Any,
 ) -> Consensus:
@@ -195,7 +195,9 @@ def prc_consensus(
         The basic partitions.
     n_clusters : int
         Clusters of the consensus.
-    n_init, recursive
+    n_init : int, default 10
+        Random orders to begin with; the order of smallest width is cut.
+    recursive : bool, default False
         As for :func:`prc`.
     **options
         ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
