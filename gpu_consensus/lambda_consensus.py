@@ -18,6 +18,7 @@ from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy_backend import n_threads
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import (
+    FloatArray,
     check_choice,
     check_int,
     check_n_clusters,
@@ -26,9 +27,9 @@ from gpu_consensus.checks import (
 )
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.fit import check_distinct_rows, find_unlabelled
+from gpu_consensus.lambda_feedback import Told
 from gpu_consensus.lambda_sites import (
     Site,
-    Told,
     check_clusterer,
     check_scale,
     check_similarity,
@@ -208,7 +209,7 @@ def lambda_consensus(
         memory_limit,
     )
     sites = make_sites(X, settings, n_clusterers, projection, seed_sites)
-    past = _Past(choose_backend(backend, None, n_jobs))
+    past = _Past(choose_backend(backend, None, n_jobs), bool(keep_ensembles))
     message: npt.NDArray[np.int32] | None = None
     n_workers = min(n_workers, len(sites))
     total = (n_rounds + 1) * len(sites)
@@ -222,7 +223,7 @@ def lambda_consensus(
                 partitions.append(labels)
                 advance(1, f"round {t}")
             ensemble = Ensemble.from_partitions(partitions)
-            past.add(step.run(ensemble), ensemble, keep_ensembles)
+            past.add(step.run(ensemble), ensemble)
             if past.repeated and stop_on_repeat:
                 break
             told = past.labels[-1] if feedback == "consensus" else ensemble.labels
@@ -262,42 +263,47 @@ class _Past:
     """What the rounds so far have come to."""
 
     backend: Backend
-    results: list[Consensus] = field(default_factory=list)
+    keep_ensembles: bool
+    last: Consensus | None = None
+    repeated: bool = False
     labels: list[npt.NDArray[np.int32]] = field(default_factory=list)
-    agreement: list[npt.NDArray[np.float64]] = field(default_factory=list)
+    objectives: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    agreement: list[FloatArray] = field(default_factory=list)
     pairwise: list[float] = field(default_factory=list)
     ensembles: list[Ensemble] = field(default_factory=list)
-    repeated: bool = False
 
-    def add(self, result: Consensus, ensemble: Ensemble, keep_all: bool) -> None:
+    def add(self, result: Consensus, ensemble: Ensemble) -> None:
         """Note the consensus of a round and the partitions it came from."""
         labels = to_host(result.labels)
         self.repeated = bool(self.labels) and same_partition(self.labels[-1], labels)
-        self.results.append(result)
+        self.last = result  # those before would hold their ensembles
         self.labels.append(labels)
+        self.objectives.append(result.objective)
+        self.values.append(result.value)
         self.agreement.append(agreement(self.backend, ensemble, labels[None])[:, 0])
         self.pairwise.append(mean_pairwise(self.backend, ensemble))
-        self.ensembles = [*self.ensembles, ensemble] if keep_all else [ensemble]
+        self.ensembles = [*self.ensembles, ensemble][0 if self.keep_ensembles else -1 :]
 
     def result(self) -> Consensus:
         """Return the last consensus, with the history of all."""
-        last = self.results[-1]
+        assert self.last is not None
         details = {
             "labels": np.stack(self.labels),
-            "values": np.array([result.value for result in self.results]),
+            "values": np.array(self.values),
             "agreement": np.stack(self.agreement),
             "pairwise": np.array(self.pairwise),
-            "n_rounds": len(self.results) - 1,
+            "n_rounds": len(self.labels) - 1,
             "repeated": self.repeated,
             "ensemble": self.ensembles[-1],
         }
-        if len(self.ensembles) == len(self.results):
+        if self.keep_ensembles:
             details["ensembles"] = tuple(self.ensembles)
         return replace(
-            last,
-            history=np.array([result.objective for result in self.results]),
+            self.last,
+            history=np.array(self.objectives),
             converged=self.repeated,
-            method=f"lambda_consensus:{last.method}",
+            method=f"lambda_consensus:{self.last.method}",
             details=details,
         )
 
@@ -339,5 +345,5 @@ def same_partition(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     """
     if not np.array_equal(a < 0, b < 0):
         return False
-    pairs = np.unique(np.stack([a, b]), axis=1)
-    return len(pairs.T) == len(np.unique(a)) == len(np.unique(b))
+    pairs = np.unique(a.astype(np.int64) * (int(b.max()) + 2) + b)
+    return len(pairs) == len(np.unique(a)) == len(np.unique(b))

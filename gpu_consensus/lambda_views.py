@@ -10,7 +10,8 @@ import numpy as np
 
 from gpu_consensus.checks import check_int, check_n_clusters
 from gpu_consensus.features import check_features
-from gpu_consensus.lambda_sites import LocalSite, Site, Told, View
+from gpu_consensus.lambda_feedback import Told
+from gpu_consensus.lambda_sites import LocalSite, Site, View
 from gpu_consensus.memory import check_memory
 
 N_CLUSTERERS = 100

@@ -11,6 +11,8 @@ from test_kcc import noisy
 from test_task import coassociation
 
 import gpu_consensus as gpc
+from bench.lambda_table import lambda_table
+from bench.suite import Context
 from gpu_consensus.agreement import agreement, mean_pairwise
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.lambda_consensus import CONSENSUS, same_partition
@@ -517,3 +519,14 @@ def test_feedback_of_another_length_is_refused():
     site = LocalSite(POINTS, 2)
     with pytest.raises(ValueError, match="feedback has 3 labels but the site has n_s"):
         site.cluster(np.array([0, 1, 1]))
+
+
+def test_quick_table_of_the_benchmark():
+    table = lambda_table(Context(quick=True, seeds=(0,)))
+    assert [row["update"] for row in table.rows] == ["full", "truncated"] * 2
+    for full, truncated in zip(table.rows[::2], table.rows[1::2], strict=True):
+        for key in ("consensus_0", "consensus_1", "clusterers_1", "pairwise_1"):
+            assert full[key] == truncated[key]  # up to round 1 they are the same
+        assert full["consensus_9"] is None
+    assert all(claim.passed is None for claim in table.claims)
+    assert [entry.name for entry in table.skipped] == ["14cancer", "vote"]
