@@ -118,7 +118,7 @@ def lambda_consensus(
     similarity : {"gaussian", "linear"} or callable, default "gaussian"
         For ``update="similarities"``: exp(-d^2 / (2 sigma^2)), sigma the mean distance
         to the k-th neighbour, k = log(n) + 1; inner products; or your own function
-        from a view to an (n_samples, n_samples) matrix, which is called every round.
+        from a view to an (n_samples, n_samples) matrix, the same at every call.
     feedback : {"consensus", "all"}, default "consensus"
         Feed back the consensus labels, or for comparison the labels of all clusterers:
         b becomes X^b / sqrt(r), "same cluster" the co-association.
@@ -138,8 +138,8 @@ def lambda_consensus(
         Of the consensus, as in :func:`kcc`. The clusterers run on the CPU, ``n_jobs``
         at a time (all cores by default); the result does not depend on it.
     random_state : int, Generator, RandomState, SeedSequence, optional
-        Seed. Clusterer i depends on it and i alone. No clusterer begins a round where
-        it ended the last: every start is drawn anew.
+        Seed. What clusterer i draws depends on it and i alone. There are no warm
+        starts: no clusterer begins a round where it ended the last.
     progress : bool, default False
         Draw a progress bar.
 

@@ -42,6 +42,11 @@ class Told:
         self._n_rounds = 0
         self._lock = threading.Lock()
 
+    def forget(self) -> None:
+        """Begin again, as if nothing had been told."""
+        with self._lock:
+            self.data_weight, self.block, self._n_rounds = 1.0, None, 0
+
     def tell(self, n_rounds: int, feedback: Any, n_samples: int) -> None:
         """Take the feedback of a round, unless another site has told it already."""
         with self._lock:

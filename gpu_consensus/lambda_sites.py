@@ -230,8 +230,14 @@ class LocalSite:
         self._n_rounds = 0
 
     def cluster(self, feedback: Any = None) -> npt.NDArray[Any]:
-        """Return labels of all objects, after the feedback has been mixed in."""
-        if feedback is not None:
+        """Return labels of all objects, after the feedback has been mixed in.
+
+        None begins again: what was told before is forgotten.
+        """
+        if feedback is None:
+            self._n_rounds = 0
+            self._told.forget()
+        else:
             self._n_rounds += 1
             self._told.tell(self._n_rounds, feedback, self._view.n_samples)
         seed = int(self._rng.integers(2**32))

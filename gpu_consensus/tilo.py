@@ -41,8 +41,8 @@ def tilo(graph: Any, order: Any = None, random_state: Any = None) -> Ordering:
     The width of an order is its boundary b_0, ..., b_{n-1} sorted from large to small;
     of two orders the one whose width comes first lexicographically is better. At every
     local maximum of b the vertex whose shift to the other side lowers it most is
-    shifted, until none does. Every local minimum is then a pinch: a cluster, seen from
-    both of its sides, that no single vertex wants to leave.
+    shifted, until none does. The local minima of b then bound what the paper calls
+    pinch clusters.
 
     Parameters
     ----------

@@ -515,6 +515,19 @@ def test_sparse_data_need_points_and_matrices_need_memory():
             gpc.lambda_consensus(sparse, 3, update=update, memory_limit=1000)
 
 
+def test_a_site_can_begin_again():
+    recorder = Recorder()
+    site = LocalSite(POINTS, 2, clusterer=recorder)
+    for _ in range(2):
+        gpc.lambda_consensus(
+            [site], 2, n_rounds=1, stop_on_repeat=False, random_state=0
+        )
+    first, second, third, fourth = recorder.seen
+    assert np.array_equal(first, third)
+    assert np.array_equal(second, fourth)
+    assert second.shape[1] == first.shape[1] + 2
+
+
 def test_feedback_of_another_length_is_refused():
     site = LocalSite(POINTS, 2)
     with pytest.raises(ValueError, match="feedback has 3 labels but the site has n_s"):
