@@ -27,6 +27,7 @@ from .suite import (
 
 _ROUNDS = (0, 1, 2, 5, 9)
 _NEAR = 0.02  # "very similar" of two R_n
+_NO_BETTER = 0.001
 
 _COLUMNS = [
     Column("data", "data"),
@@ -250,12 +251,12 @@ def _claims(rows: list[dict[str, Any]], whole: bool) -> Iterator[Claim]:
         lambda gap: abs(gap) <= _NEAR,
     )
     yield _decide(
-        "prc on vote: the clusterers hardly differ, mean pairwise R_n >= 0.99 in "
-        "round 0 (section IV)",
+        "prc on vote: clusterers differ so little that the consensus is no better than "
+        f"the median clusterer, t=0, to {_NO_BETTER} (section IV)",
         [row for row in prc if row["data"] == "vote"],
         whole,
-        lambda row: row["pairwise_0"],
-        lambda r_n: r_n >= 0.99,
+        lambda row: float(row["consensus_0"] - row["clusterers_0"]),
+        lambda gain: gain <= _NO_BETTER,
     )
 
 
@@ -291,8 +292,9 @@ def _decide(
     if not rows:
         return Claim(claim, "not run", None)
     numbers = [measure(row) for row in rows]
-    measured = ", ".join(
-        f"{_name(row)} {number:+.4f}" for row, number in zip(rows, numbers, strict=True)
+    measured = "; ".join(
+        f"{_name(row)}: {number:+.4f}"
+        for row, number in zip(rows, numbers, strict=True)
     )
     return Claim(claim, measured, all(map(good, numbers)) if whole else None)
 
@@ -316,4 +318,4 @@ def _compare(
 
 
 def _name(row: dict[str, Any]) -> str:
-    return f"{row['data']} {row['update']} (scale {row['scale']})"
+    return f"{row['data']} {row['update']}, scale {row['scale']}, {row['feedback']}"
