@@ -120,11 +120,12 @@ def exact_weights(graph: Any) -> tuple[IntArray, float]:
         raise ValueError("graph is not symmetric; use (graph + graph.T) / 2.")
     if total == 0:
         return np.zeros(weights.shape, dtype=np.int64), 1.0
-    exponent = _BITS - math.frexp(total)[1]
+    # a power of two, so that weights with few digits stay what they are
+    unit = math.ldexp(1.0, max(math.frexp(total)[1] - _BITS, -1073))
     # the mean of both sides: what rounding left of asymmetry must go
     weights = weights + weights.T
-    weights *= math.ldexp(1.0, exponent - 1)
-    return np.rint(weights, out=weights).astype(np.int64), math.ldexp(1.0, -exponent)
+    weights /= 2 * unit
+    return np.rint(weights, out=weights).astype(np.int64), unit
 
 
 def lower_width(
