@@ -81,7 +81,7 @@ def test_linear_kernel_is_k_means_on_the_points():
         assert found.objective == pytest.approx(model.inertia_)
 
 
-def literal_lloyd(S, labels, n_clusters, max_iter=100):
+def literal_lloyd(S, labels, n_clusters, max_iter=50):
     """Whether the plain iteration comes to rest; None if a cluster empties."""
     for _ in range(max_iter):
         after = labels.copy()
@@ -103,9 +103,9 @@ def literal_lloyd(S, labels, n_clusters, max_iter=100):
 
 def test_the_diagonal_is_shifted_only_where_it_fails_to_come_to_rest():
     shifted, plain = 0, 0
-    for seed in range(120):
+    for seed in range(40):
         rng = np.random.default_rng(seed)
-        S = symmetric(rng, 12, definite=False)
+        S = symmetric(rng, 12, definite=False) + 4 * (seed % 2) * np.eye(12)
         init = rng.permutation(np.arange(12) % 2)
         rests = literal_lloyd(S, init, 2)
         found = kernel_kmeans(S, 2, init=init)
