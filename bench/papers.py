@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from .kcc_missing import missing_table, removal_table
 from .kcc_objective import objective_table
 from .nguyen_caruana import comparison_tables
+from .lambda_table import lambda_table
 from .suite import Context, Table
 
 NAME = "papers"
@@ -18,3 +19,4 @@ def run(context: Context) -> Iterator[Table]:
     yield missing_table(context)
     yield removal_table(context)
     yield from comparison_tables(context)
+    yield lambda_table(context)

@@ -13,6 +13,7 @@ from gpu_consensus.fusion_transfer import fusion_transfer
 from gpu_consensus.generate import drop_labels, generate_partitions
 from gpu_consensus.hac import hac
 from gpu_consensus.kcc import kcc
+from gpu_consensus.lambda_consensus import lambda_consensus
 from gpu_consensus.methods import METHODS, consensus
 from gpu_consensus.result import Consensus, ConvergenceWarning
 from gpu_consensus.sec import sec
@@ -46,6 +47,7 @@ __all__ = [
     "ipvc",
     "ivc",
     "kcc",
+    "lambda_consensus",
     "metrics",
     "sec",
     "vote",
