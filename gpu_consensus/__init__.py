@@ -4,10 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_consensus import metrics
 from gpu_consensus.doctor import doctor
+from gpu_consensus.em import em
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.generate import drop_labels, generate_partitions
+from gpu_consensus.ipc import ipc
 from gpu_consensus.kcc import kcc
 from gpu_consensus.methods import METHODS, consensus
+from gpu_consensus.qmi import qmi
 from gpu_consensus.result import Consensus, ConvergenceWarning
 from gpu_consensus.sec import sec
 from gpu_consensus.utilities import Utility
@@ -28,11 +31,14 @@ __all__ = [
     "consensus",
     "doctor",
     "drop_labels",
+    "em",
     "generate_partitions",
+    "ipc",
     "ipvc",
     "ivc",
     "kcc",
     "metrics",
+    "qmi",
     "sec",
 ]
 

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gpu_consensus.checks import check_choice
+from gpu_consensus.em import em
+from gpu_consensus.ipc import ipc
 from gpu_consensus.kcc import kcc
+from gpu_consensus.qmi import qmi
 from gpu_consensus.result import Consensus
 from gpu_consensus.sec import sec
 from gpu_consensus.voting import ipvc, ivc
@@ -17,6 +20,9 @@ METHODS: dict[str, Callable[..., Consensus]] = {
     "sec": sec,
     "ivc": ivc,
     "ipvc": ipvc,
+    "ipc": ipc,
+    "qmi": qmi,
+    "em": em,
 }
 """The label methods: an ensemble in, a consensus out."""
 
