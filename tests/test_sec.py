@@ -1,5 +1,7 @@
 """SEC against the theorems of its paper and the weighted k-means they name."""
 
+from fractions import Fraction
+
 import numpy as np
 import oracles
 import pytest
@@ -8,6 +10,11 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
+from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.fit import Options, fit
+from gpu_consensus.kcc import KccRule
+from gpu_consensus.sec import SecRule
+from gpu_consensus.utilities import parse_utility
 
 
 def coassociation(labels):
@@ -151,3 +158,91 @@ def test_what_sec_does_not_know_is_refused():
     huge._codes = np.broadcast_to(np.zeros(1, np.uint8), (9, 2**31))
     with pytest.raises(ValueError, match="too large for sec"):
         gpc.sec(huge, 2)
+
+
+class UnitWeights(SecRule):
+    """SEC in which every object weighs 1."""
+
+    def __init__(self, ensemble):
+        super().__init__(ensemble)
+        self.object_weight = np.ones_like(self.object_weight)
+        self.row_weight = np.ones_like(self.row_weight)
+        self.present_weight = self.present
+        self.constant = float((ensemble.labels >= 0).sum())
+
+    def cluster_weight(self, counts, rows):
+        size = self.segments.sum(self.segments.present(counts))
+        return np.where(size == 0, self.present[:, None, None], size), size == 0
+
+
+def exact_best(labels, consensus, k):
+    """The nearest centroid of KCC's utility c, and whether no other is as near."""
+    best, unique = [], []
+    for x in range(len(labels)):
+        scores = [Fraction(0)] * k
+        for i in np.flatnonzero(labels[x] >= 0):
+            present = labels[:, i] >= 0
+            for cluster in range(k):
+                members = labels[present & (consensus == cluster), i]
+                if not len(members):
+                    members = labels[present, i]
+                n = np.bincount(members, minlength=labels[x, i] + 1)
+                m = [Fraction(int(c), len(members)) for c in n]
+                scores[cluster] += 1 - 2 * m[labels[x, i]] + sum(p * p for p in m)
+        best.append(scores.index(min(scores)))
+        unique.append(scores.count(min(scores)) == 1)
+    return np.array(best), np.array(unique)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_with_unit_weights_sec_is_kcc_c(missing):
+    rows = runs = 0
+    for seed in range(30):
+        labels, _ = noisy(seed, n=24, r=5, missing=missing)
+        ens, k = gpc.Ensemble(labels), 2 + seed % 3
+        unit, plain = UnitWeights(ens), KccRule(ens, parse_utility("c")[1], ens.weights)
+        init = np.random.default_rng(seed).permutation(np.arange(24) % k)
+        consensus, clear = init, True
+        for _ in range(50):
+            best, unique = exact_best(ens.labels, consensus, k)
+            given = consensus[None].astype(np.uint8)
+            counts = oracles.count(ens.codes, ens.offsets, given, k)
+            for rule in (unit, plain):
+                table, row_table = rule.table(counts, given)
+                step = NumpyBackend().assign(
+                    ens.codes,
+                    ens.offsets,
+                    table,
+                    row_weight=rule.row_weight,
+                    row_table=row_table,
+                )
+                assert np.array_equal(step.assignment[0][unique], best[unique])
+            rows += int(unique.sum())
+            clear = unique.all() and len(set(best)) == k
+            if not clear or np.array_equal(best, consensus):
+                break
+            consensus = best
+        if clear:  # then nothing but the scores decides the whole run
+            options = Options(init=init)
+            one = fit(ens, k, unit, ens.weights, "sec", options)
+            other = gpc.kcc(ens, k, "c", init=init, refine=False)
+            assert np.array_equal(one.labels, consensus)
+            assert np.array_equal(other.labels, consensus)
+            assert one.objective == pytest.approx(5 * other.objective)
+            runs += 1
+    assert rows >= 2000
+    assert runs >= 20
+
+
+@pytest.mark.parametrize("share", [0.2, 0.6])
+def test_row_segmentation_finds_the_clusters_of_data_never_clustered_whole(share):
+    rng = np.random.default_rng(1)
+    truth = rng.integers(4, size=400)
+    X = rng.normal(size=(400, 3)) + 7 * np.eye(4, 3)[truth]
+    ens = gpc.generate_partitions(
+        X, 60, "rows", n_clusters=4, sample_share=share, random_state=0
+    )
+    assert ens.n_missing.sum() == pytest.approx((1 - share) * ens.codes.size)
+    result = gpc.sec(ens, 4, random_state=0)
+    assert gpc.metrics.adjusted_rand(truth, result.labels) > 0.95
+    assert (np.diff(result.history) <= 1e-12).all()
