@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from .kcc_missing import missing_table, removal_table
 from .kcc_objective import objective_table
+from .sec_table import sec_table
 from .suite import Context, Table
 
 NAME = "papers"
 
 
 def run(context: Context) -> Iterator[Table]:
-    """Yield the tables of the KCC paper."""
+    """Yield the tables of the papers."""
     yield objective_table(context)
     yield missing_table(context)
     yield removal_table(context)
+    yield sec_table(context)
