@@ -228,8 +228,7 @@ def _check_responsibilities(init: Any, task: Task) -> FloatArray:
         )
     z = np.delete(z, task.skip, axis=0)
     total = z.sum(axis=1, keepdims=True)
-    bad = np.flatnonzero(~((z >= 0).all(axis=1) & (total[:, 0] > 0)))
-    if bad.size or not np.isfinite(total).all():
+    if not ((z >= 0).all() and (total > 0).all() and np.isfinite(total).all()):
         raise ValueError(
             "init should hold responsibilities that are finite, >= 0 and not all 0 for "
             "an object; mend the rows that are not."

@@ -30,7 +30,7 @@ class Mixture(NamedTuple):
 
     def take(self, starts: Any) -> Mixture:
         """Return some of the mixtures."""
-        return Mixture(self.alpha[starts], self.theta[:, starts])
+        return Mixture(self.alpha[starts], np.ascontiguousarray(self.theta[:, starts]))
 
 
 class Model:
