@@ -127,11 +127,10 @@ _METHODS: dict[str, Callable[..., gpc.Consensus]] = {
 
 def _row(context: Context, data: Features) -> dict[str, Any]:
     k, found = data.n_clusters, defaultdict[str, list[float]](list)
-    rises, traces, ensembles = [0.0], [], set()
+    rises, traces = [0.0], []
     for seed, (ensemble, seconds) in zip(
         context.seeds, _ensembles(context, data), strict=True
     ):
-        ensembles.add(id(ensemble))
         found["make_s"] += [seconds] if seconds else []
         for key, method in _METHODS.items():
             begin = time.perf_counter()
@@ -152,7 +151,7 @@ def _row(context: Context, data: Features) -> dict[str, Any]:
         "data": data.name,
         "n": len(data.y),
         "n_clusters": k,
-        "ensembles": len(ensembles),
+        "ensembles": len(found["make_s"]),
         "runs": len(context.seeds),
         **{key: statistics.fmean(values) for key, values in found.items()},
         "sec_min": min(found["sec"]),
