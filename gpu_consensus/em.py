@@ -21,6 +21,7 @@ from gpu_consensus.task import Task, open_task
 from gpu_consensus.voting import IpvcRule
 
 _TABLE_MEMORY = 256 << 20
+_TOO_MANY = 1 << 31  # objects, in units of 2^-32, that an int64 cannot sum
 
 
 def em(
@@ -109,14 +110,17 @@ def em(
     >>> result.proba.shape
     (6, 2)
     """
-    n_init, max_iter = (
-        check_int("n_init", n_init, 1),
-        check_int("max_iter", max_iter, 1),
-    )
+    n_init = check_int("n_init", n_init, 1)
+    max_iter = check_int("max_iter", max_iter, 1)
     tol = _not_negative("tol", tol)
     if isinstance(init, str):
         check_choice("init", init, INITS)
     task = open_task("em", ensemble, n_clusters, options)
+    if task.ensemble.n_samples >= _TOO_MANY:
+        raise ValueError(
+            f"n_samples={task.ensemble.n_samples} should be < {_TOO_MANY} for em, or "
+            "its sums pass 2^63; use kcc."
+        )
     model = Model(task, _check_smoothing(smoothing, task))
     best: _End | None = None
     number = n_init if isinstance(init, str) else 1

@@ -76,7 +76,8 @@ class Model:
         counts = self.problem.count(self.problem.backend.to_device(assignment))
         counts = self.problem.backend.to_host(counts)
         sizes = self.problem.cluster_sizes(counts)
-        scale = (1.0 - _SEED_DOUBT) * self.n_samples / sizes.sum(axis=1, keepdims=True)
+        counted = np.maximum(sizes.sum(axis=1, keepdims=True), 1)
+        scale = (1.0 - _SEED_DOUBT) * self.n_samples / counted
         even = _SEED_DOUBT / self.n_clusters
         return self._fitted(
             scale * counts + even * self.marginals[:, None, None],

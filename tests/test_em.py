@@ -360,6 +360,13 @@ def test_wrong_calls_are_refused(options, error, message):
         gpc.em(labels, 3, **options)
 
 
+def test_more_objects_than_an_integer_can_sum_are_refused(monkeypatch):
+    monkeypatch.setattr(em_module, "_TOO_MANY", 60)
+    labels, _ = noisy(0, n=60)
+    with pytest.raises(ValueError, match="n_samples=60 should be < 60 for em"):
+        gpc.em(labels, 3)
+
+
 def test_it_says_that_it_did_not_converge_and_goes_by_name():
     labels, _ = noisy(0)
     with pytest.warns(gpc.ConvergenceWarning, match="em did not converge in max"):
