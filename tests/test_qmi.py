@@ -126,3 +126,13 @@ def test_wrong_calls_are_refused():
         gpc.qmi(labels, 3, refine="always")
     by_name = gpc.consensus(labels, 3, "qmi", random_state=0)
     assert np.array_equal(by_name.labels, gpc.qmi(labels, 3, random_state=0).labels)
+
+
+@pytest.mark.parametrize("method", ["sec", "ipc", "qmi", "em"])
+def test_from_features_by_name(method):
+    rng = np.random.default_rng(0)
+    truth = np.arange(60) % 3
+    X = rng.normal(size=(60, 2)) + 9 * np.eye(3, 2)[truth]
+    model = gpc.ConsensusClustering(3, method, n_partitions=10, random_state=0).fit(X)
+    assert model.consensus_.method == method
+    assert gpc.metrics.adjusted_rand(truth, model.labels_) == 1.0
