@@ -8,6 +8,7 @@ from .kcc_missing import missing_table, removal_table
 from .kcc_objective import objective_table
 from .nguyen_caruana import comparison_tables
 from .lambda_table import lambda_table
+from .sec_table import sec_table
 from .suite import Context, Table
 
 NAME = "papers"
@@ -20,3 +21,4 @@ def run(context: Context) -> Iterator[Table]:
     yield removal_table(context)
     yield from comparison_tables(context)
     yield lambda_table(context)
+    yield sec_table(context)

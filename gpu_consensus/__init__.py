@@ -7,14 +7,17 @@ from gpu_consensus.best import best
 from gpu_consensus.correspondence import correspondence
 from gpu_consensus.cvote import cvote
 from gpu_consensus.doctor import doctor
+from gpu_consensus.em import em
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.furthest import furthest
 from gpu_consensus.fusion_transfer import fusion_transfer
 from gpu_consensus.generate import drop_labels, generate_partitions
 from gpu_consensus.hac import hac
+from gpu_consensus.ipc import ipc
 from gpu_consensus.kcc import kcc
 from gpu_consensus.lambda_consensus import lambda_consensus
 from gpu_consensus.methods import METHODS, consensus
+from gpu_consensus.qmi import qmi
 from gpu_consensus.result import Consensus, ConvergenceWarning
 from gpu_consensus.sec import sec
 from gpu_consensus.utilities import Utility
@@ -44,11 +47,15 @@ __all__ = [
     "fusion_transfer",
     "generate_partitions",
     "hac",
+    "em",
+    "generate_partitions",
+    "ipc",
     "ipvc",
     "ivc",
     "kcc",
     "lambda_consensus",
     "metrics",
+    "qmi",
     "sec",
     "vote",
 ]

@@ -13,7 +13,10 @@ from gpu_consensus.cvote import cvote
 from gpu_consensus.furthest import furthest
 from gpu_consensus.fusion_transfer import fusion_transfer
 from gpu_consensus.hac import hac
+from gpu_consensus.em import em
+from gpu_consensus.ipc import ipc
 from gpu_consensus.kcc import kcc
+from gpu_consensus.qmi import qmi
 from gpu_consensus.result import Consensus
 from gpu_consensus.sec import sec
 from gpu_consensus.vote import borda, vote
@@ -32,6 +35,9 @@ METHODS: dict[str, Callable[..., Consensus]] = {
     "borda": borda,
     "best": best,
     "fusion_transfer": fusion_transfer,
+    "ipc": ipc,
+    "qmi": qmi,
+    "em": em,
 }
 """The label methods: an ensemble in, a consensus out."""
 
