@@ -3,13 +3,18 @@
 from typing import TYPE_CHECKING, Any
 
 from gpu_consensus import metrics
+from gpu_consensus.cspa import cspa
 from gpu_consensus.doctor import doctor
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.generate import drop_labels, generate_partitions
+from gpu_consensus.hbgf import hbgf
+from gpu_consensus.hgpa import hgpa
 from gpu_consensus.kcc import kcc
+from gpu_consensus.mcla import mcla
 from gpu_consensus.methods import METHODS, consensus
 from gpu_consensus.result import Consensus, ConvergenceWarning
 from gpu_consensus.sec import sec
+from gpu_consensus.supra import supra
 from gpu_consensus.utilities import Utility
 from gpu_consensus.voting import ipvc, ivc
 
@@ -26,14 +31,19 @@ __all__ = [
     "Ensemble",
     "Utility",
     "consensus",
+    "cspa",
     "doctor",
     "drop_labels",
     "generate_partitions",
+    "hbgf",
+    "hgpa",
     "ipvc",
     "ivc",
     "kcc",
+    "mcla",
     "metrics",
     "sec",
+    "supra",
 ]
 
 

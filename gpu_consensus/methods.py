@@ -7,9 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from gpu_consensus.checks import check_choice
+from gpu_consensus.cspa import cspa
+from gpu_consensus.hbgf import hbgf
+from gpu_consensus.hgpa import hgpa
 from gpu_consensus.kcc import kcc
+from gpu_consensus.mcla import mcla
 from gpu_consensus.result import Consensus
 from gpu_consensus.sec import sec
+from gpu_consensus.supra import supra
 from gpu_consensus.voting import ipvc, ivc
 
 METHODS: dict[str, Callable[..., Consensus]] = {
@@ -17,6 +22,11 @@ METHODS: dict[str, Callable[..., Consensus]] = {
     "sec": sec,
     "ivc": ivc,
     "ipvc": ipvc,
+    "cspa": cspa,
+    "hgpa": hgpa,
+    "mcla": mcla,
+    "hbgf": hbgf,
+    "supra": supra,
 }
 """The label methods: an ensemble in, a consensus out."""
 

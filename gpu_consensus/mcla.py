@@ -1,0 +1,145 @@
+"""Meta-clustering (MCLA): clusters of clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpu_consensus.checks import FloatArray
+from gpu_consensus.graph_cut import Found
+from gpu_consensus.incidence import Incidence, make_incidence
+from gpu_consensus.memory import check_memory
+from gpu_consensus.partitioners import Partitioner, choose_partitioner
+from gpu_consensus.partitioners.graphs import Parts, Similarity, cut_weight
+from gpu_consensus.result import Consensus
+from gpu_consensus.task import Task, open_task
+
+_PAIR_BYTES = 48
+_CURE = "use hbgf, or fewer or coarser partitions"
+
+
+def mcla(
+    ensemble: Any,
+    n_clusters: int,
+    *,
+    partitioner: str = "auto",
+    imbalance: float | None = 0.05,
+    **options: Any,
+) -> Consensus:
+    """Meta-clustering algorithm.
+
+    The clusters of all partitions are the vertices of a graph, weighted by their
+    Jaccard similarity. It is cut into as many meta-clusters as wanted, balanced by the
+    number of objects in their clusters. An object goes to the meta-cluster whose
+    clusters contain it most often on average; ties go to the meta-cluster that has the
+    first label of the first partition, and so on. A meta-cluster may win no object:
+    then fewer clusters come out, with a warning.
+
+    Parameters
+    ----------
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
+        The basic partitions; a missing label is in no cluster.
+    n_clusters : int
+        Clusters of the consensus; no more than all partitions have together come out.
+    partitioner, imbalance
+        As in :func:`cspa`; the bound is on meta-clusters, by the objects in their
+        clusters.
+    **options
+        As in :func:`cspa`. A weight w of a partition makes it count like w copies.
+
+    Returns
+    -------
+    Consensus
+        ``objective`` is the Jaccard similarity cut between meta-clusters; ``value`` is
+        minus that. ``details`` has ``partitioner``, what ran, ``imbalance``, what came
+        out for the meta-clusters, ``meta_clusters``: for each partition and label the
+        meta-cluster, and ``n_ties``, the objects that ties decided.
+
+    References
+    ----------
+    A. Strehl, J. Ghosh, "Cluster ensembles - a knowledge reuse framework for combining
+    multiple partitions", JMLR 3, 2002, section 3.4.
+
+    Examples
+    --------
+    >>> import gpu_consensus as gpc
+    >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
+    >>> gpc.mcla(ens, 2, random_state=0).labels.tolist()
+    [0, 0, 1, 1]
+    """
+    chosen = choose_partitioner(partitioner, imbalance)
+    task = open_task("mcla", ensemble, n_clusters, options)
+    found = run_mcla(task, make_incidence(task), chosen, task.seed())
+    return task.result(found.labels, **found.outcome)
+
+
+def run_mcla(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -> Found:
+    """Cut the meta-graph and let objects choose; one label per labelled object."""
+    n_meta = min(task.k, len(incidence.sizes))
+    n_pairs = len(incidence.sizes) ** 2
+    check_memory("mcla", _PAIR_BYTES * n_pairs, task.memory_limit, _CURE)
+    graph = meta_graph(incidence)
+    load = incidence.sizes * incidence.cluster_copies
+    cut = chosen.cut(graph, load, n_meta, seed)
+    meta = _by_first_cluster(cut.parts, incidence)
+    share = association(incidence, meta, n_meta)
+    best = share.max(axis=1, keepdims=True)
+    tied = (share == best).sum(axis=1) > 1
+    details = cut.details | {
+        "meta_clusters": _by_partition(task, incidence, meta),
+        "n_ties": int(incidence.copies[tied].sum()),
+    }
+    objective = cut_weight(graph, cut.parts, n_meta)
+    return Found(share.argmax(axis=1)[incidence.row], objective, details)
+
+
+def meta_graph(incidence: Incidence) -> Similarity:
+    """Return the Jaccard similarity between clusters of different partitions."""
+    from scipy.sparse import diags_array
+
+    counted = diags_array(incidence.copies.astype(float)) @ incidence.matrix
+    common = (incidence.matrix.T @ counted).tocoo()
+    a, b = common.coords
+    apart = incidence.partition[a] != incidence.partition[b]
+    a, b, both = a[apart], b[apart], common.data[apart]
+    jaccard = both / (incidence.sizes[a] + incidence.sizes[b] - both)
+    weight = incidence.cluster_copies
+    edges = type(common)((jaccard * weight[a] * weight[b], (a, b)), shape=common.shape)
+    return Similarity(edges.tocsr(), weight * weight, weight)
+
+
+def association(incidence: Incidence, meta: Parts, n_meta: int) -> FloatArray:
+    """Return the mean share of each meta-cluster's clusters that hold an object.
+
+    Parameters
+    ----------
+    incidence : Incidence
+    meta : ndarray of shape (S,)
+        The meta-cluster of each cluster.
+    n_meta : int
+
+    Returns
+    -------
+    share : ndarray of shape (m, n_meta)
+        For each distinct row.
+    """
+    member = incidence.cluster_copies[:, None] * np.eye(n_meta)[meta]
+    return np.asarray((incidence.matrix @ member) / member.sum(axis=0))
+
+
+def _by_first_cluster(parts: Parts, incidence: Incidence) -> Parts:
+    """Number meta-clusters by their first cluster, counted by partition and label."""
+    first = np.full(int(parts.max()) + 1, len(parts))
+    np.minimum.at(first, parts, incidence.place)
+    return np.asarray(np.argsort(np.argsort(first))[parts])
+
+
+def _by_partition(task: Task, incidence: Incidence, meta: Parts) -> list[list[int]]:
+    """Return the meta-clusters of the labels in use, by partition and label."""
+    ordered = np.empty(len(meta), dtype=np.intp)
+    ordered[incidence.place] = meta
+    ends = np.cumsum(
+        np.bincount(incidence.partition, minlength=task.ensemble.n_partitions)
+    )
+    return [part.tolist() for part in np.split(ordered, ends[:-1])]
