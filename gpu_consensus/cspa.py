@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpu_consensus.graph_cut import Found
 from gpu_consensus.incidence import Incidence, make_incidence
@@ -92,30 +91,19 @@ def similarity_graph(task: Task, incidence: Incidence) -> Similarity:
 
     S = sum_i w_i H_i H_i', times the numbers of objects of both groups.
     """
-    from scipy.sparse import csr_array
+    from scipy.sparse import diags_array
 
     copies = incidence.copies.astype(float)
-    m = len(copies)
-    within = incidence.matrix.T @ np.ones(m)
-    n_edges = min(m * m, int((within * within).sum()))
-    check_memory("cspa", _PAIR_BYTES * n_edges, task.memory_limit, _CURE)
-    first = np.empty(m, dtype=np.intp)
-    first[incidence.row[::-1]] = np.arange(len(incidence.row))[::-1]
-    pairs = task.pairs(first)
-    total = 1.0 if not task.equal_weights else task.ensemble.n_partitions
-    data, indices, counts = [], [], []
-    everyone = np.arange(m)
-    for rows in pairs.row_blocks():
-        same, _ = pairs.weighted(rows, everyone)
-        same[np.arange(len(rows)), rows] = 0.0
-        same *= copies[rows, None] * (copies / total)
-        found: npt.NDArray[np.bool_] = same > 0
-        data.append(same[found])
-        indices.append(np.nonzero(found)[1].astype(np.int32))
-        counts.append(found.sum(axis=1))
-    pointers = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
-    matrix = csr_array(
-        (np.concatenate(data), np.concatenate(indices), pointers), shape=(m, m)
-    )
-    own = incidence.matrix @ incidence.cluster_copies / task.ensemble.n_partitions
-    return Similarity(matrix, copies * copies * own, copies)
+    within = incidence.matrix.T @ np.ones(len(copies))
+    n_pairs = min(len(copies) ** 2, int((within * within).sum()))
+    check_memory("cspa", _PAIR_BYTES * n_pairs, task.memory_limit, _CURE)
+    # r w_i is 1 without weights: counts stay whole numbers until the one division
+    counted = diags_array(copies) @ incidence.matrix
+    together = (counted @ diags_array(incidence.cluster_copies) @ counted.T).tocsr()
+    together.data /= task.ensemble.n_partitions
+    loops = together.diagonal()
+    together.setdiag(0.0)
+    together.eliminate_zeros()
+    share = np.sqrt(incidence.cluster_copies / task.ensemble.n_partitions)
+    factor = (counted @ diags_array(share)).tocsr()
+    return Similarity(together, loops, copies, factor)

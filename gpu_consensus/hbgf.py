@@ -26,7 +26,7 @@ def hbgf(
 
     Objects and clusters together are the vertices of a graph, with an edge where an
     object carries a label. All are cut into parts at once; the parts of the objects are
-    the consensus. A part may hold clusters only: then fewer come out, with a warning.
+    the consensus. A part that would hold clusters only is given an object.
 
     Parameters
     ----------
@@ -71,8 +71,7 @@ def hbgf(
     task = open_task("hbgf", ensemble, n_clusters, options)
     incidence = make_incidence(task)
     graph = bipartite_graph(incidence)
-    loads = np.append(incidence.copies, incidence.cluster_copies)
-    cut = chosen.cut(graph, loads, task.k, task.seed())
+    cut = chosen.cut(graph, graph.copies, task.k, task.seed())
     found = Found(
         cut.parts[incidence.row],
         cut_weight(graph, cut.parts, task.k),
@@ -85,6 +84,7 @@ def bipartite_graph(incidence: Incidence) -> Bipartite:
     """Return the graph of objects and clusters, edges weighted by copies of both."""
     from scipy.sparse import diags_array
 
-    rows = diags_array(incidence.copies.astype(float)) @ incidence.matrix
+    copies = incidence.copies.astype(float)
+    rows = diags_array(copies) @ incidence.matrix
     edges = (rows @ diags_array(incidence.cluster_copies)).tocsr()
-    return Bipartite(edges, np.append(incidence.copies, incidence.cluster_copies))
+    return Bipartite(edges, np.concatenate([copies, incidence.cluster_copies]))

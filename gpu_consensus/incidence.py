@@ -88,7 +88,8 @@ def make_incidence(task: Task) -> Incidence:
     where = column[codes.T.astype(np.intp) + offsets[:-1]]
     present = where >= 0
     pointers = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
-    indices = where[present]
+    whole = np.int32 if pointers[-1] < 2**31 else np.int64
+    pointers, indices = pointers.astype(whole), where[present].astype(whole)
     shape = (len(copies), len(kept))
     matrix = csr_array((np.ones(len(indices)), indices, pointers), shape=shape)
     rank = np.empty_like(order)

@@ -31,10 +31,10 @@ def mcla(
 
     The clusters of all partitions are the vertices of a graph, weighted by their
     Jaccard similarity. It is cut into as many meta-clusters as wanted, balanced by the
-    number of objects in their clusters. An object goes to the meta-cluster whose
-    clusters contain it most often on average; ties go to the meta-cluster that has the
-    first label of the first partition, and so on. A meta-cluster may win no object:
-    then fewer clusters come out, with a warning.
+    number of objects in their clusters; clusters of the same objects stay together. An
+    object goes to the meta-cluster whose clusters contain it most often on average;
+    ties go to the meta-cluster that has the first label of the first partition, and so
+    on. A meta-cluster may win no object: then fewer clusters come out, with a warning.
 
     Parameters
     ----------
@@ -76,13 +76,12 @@ def mcla(
 
 def run_mcla(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -> Found:
     """Cut the meta-graph and let objects choose; one label per labelled object."""
-    n_meta = min(task.k, len(incidence.sizes))
     n_pairs = len(incidence.sizes) ** 2
     check_memory("mcla", _PAIR_BYTES * n_pairs, task.memory_limit, _CURE)
-    graph = meta_graph(incidence)
-    load = incidence.sizes * incidence.cluster_copies
+    graph, load, vertex = meta_graph(incidence)
+    n_meta = min(task.k, graph.n_vertices)
     cut = chosen.cut(graph, load, n_meta, seed)
-    meta = _by_first_cluster(cut.parts, incidence)
+    meta = _by_first_cluster(cut.parts[vertex], incidence)
     share = association(incidence, meta, n_meta)
     best = share.max(axis=1, keepdims=True)
     tied = (share == best).sum(axis=1) > 1
@@ -94,19 +93,39 @@ def run_mcla(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -
     return Found(share.argmax(axis=1)[incidence.row], objective, details)
 
 
-def meta_graph(incidence: Incidence) -> Similarity:
-    """Return the Jaccard similarity between clusters of different partitions."""
-    from scipy.sparse import diags_array
+def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
+    """Return the Jaccard similarity between clusters of different partitions.
 
+    Returns
+    -------
+    graph : Similarity
+        Clusters of the same objects are one vertex.
+    load : ndarray of shape (m,)
+        Objects in the clusters of each vertex.
+    vertex : ndarray of shape (S,)
+        The vertex of each cluster.
+    """
+    from scipy.sparse import coo_array, csr_array, diags_array
+    from scipy.sparse.csgraph import connected_components
+
+    weight, sizes = incidence.cluster_copies, incidence.sizes
     counted = diags_array(incidence.copies.astype(float)) @ incidence.matrix
     common = (incidence.matrix.T @ counted).tocoo()
     a, b = common.coords
-    apart = incidence.partition[a] != incidence.partition[b]
-    a, b, both = a[apart], b[apart], common.data[apart]
-    jaccard = both / (incidence.sizes[a] + incidence.sizes[b] - both)
-    weight = incidence.cluster_copies
-    edges = type(common)((jaccard * weight[a] * weight[b], (a, b)), shape=common.shape)
-    return Similarity(edges.tocsr(), weight * weight, weight)
+    # clusters of one partition share no object: beside these, only loops
+    jaccard = common.data / (sizes[a] + sizes[b] - common.data)
+    same = jaccard == 1
+    equal = coo_array((jaccard[same], (a[same], b[same])), shape=common.shape)
+    n_vertices, vertex = connected_components(equal, directed=False)
+    edges = coo_array((jaccard * weight[a] * weight[b], (a, b)), shape=common.shape)
+    one = np.arange(len(sizes)), vertex
+    collect = csr_array((np.ones(len(sizes)), one), shape=(len(sizes), n_vertices))
+    joined = (collect.T @ edges.tocsr() @ collect).tocsr()
+    loops = joined.diagonal()
+    joined.setdiag(0.0)
+    joined.eliminate_zeros()
+    graph = Similarity(joined, loops, np.asarray(collect.T @ weight))
+    return graph, np.asarray(collect.T @ (sizes * weight)), vertex.astype(np.intp)
 
 
 def association(incidence: Incidence, meta: Parts, n_meta: int) -> FloatArray:

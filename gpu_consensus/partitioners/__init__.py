@@ -10,13 +10,20 @@ import numpy as np
 
 from gpu_consensus.checks import FloatArray, check_choice
 from gpu_consensus.partitioners.external import MODULES, installed, metis, mtkahypar
-from gpu_consensus.partitioners.graphs import Graph, Hypergraph, Parts, cut_weight
+from gpu_consensus.partitioners.graphs import (
+    Graph,
+    Hypergraph,
+    Parts,
+    Similarity,
+    cut_weight,
+)
 from gpu_consensus.partitioners.moves import Moves
 from gpu_consensus.partitioners.spectral import spectral
 
 NAMES = ("auto", "metis", "mtkahypar", "spectral")
 
-_TIGHT = 0.1
+_TIGHT = 0.1  # bound up to which METIS is relied on
+_QUICK = 1 << 18  # edges up to which Mt-KaHyPar takes seconds
 
 
 class PartitionerError(RuntimeError):
@@ -29,7 +36,7 @@ class Cut(NamedTuple):
     Attributes
     ----------
     parts : ndarray of shape (m,)
-        Part of each vertex; none of the parts is empty.
+        Part of each vertex; each part holds an object.
     partitioner : str
         What ran.
     imbalance : float
@@ -70,7 +77,7 @@ class Partitioner:
         weights : ndarray of shape (m,)
             Load of each vertex.
         n_parts : int
-            At most as many as vertices.
+            At most as many as objects.
         seed : int
         """
         m = graph.n_vertices
@@ -97,11 +104,13 @@ class Partitioner:
         """Return the partitioners to run; the best of several is taken."""
         if self.name != "auto":
             return [self.name]
-        first = "mtkahypar" if isinstance(graph, Hypergraph) else "metis"
-        there = [name for name in (first, "mtkahypar") if installed(name)][:1]
-        # METIS and Mt-KaHyPar are at their best under tight bounds
-        loose = self.imbalance is None or self.imbalance > _TIGHT
-        if loose or not there or isinstance(graph, Hypergraph):
+        there = [] if isinstance(graph, Hypergraph) else ["metis"]
+        if graph.n_ties <= _QUICK:
+            there.append("mtkahypar")
+        there = [name for name in there if installed(name)][:1]
+        # both are at their best on graphs without hubs, under tight bounds
+        tight = self.imbalance is not None and self.imbalance <= _TIGHT
+        if not (there and tight and isinstance(graph, Similarity)):
             there.append("spectral")
         return there
 
@@ -112,9 +121,10 @@ def choose_partitioner(partitioner: Any, imbalance: Any) -> Partitioner:
     Parameters
     ----------
     partitioner : {"auto", "metis", "mtkahypar", "spectral"}
-        "auto" for graphs: METIS, Mt-KaHyPar or spectral, the first that is installed.
-        For hypergraphs and for bounds above 0.1: the better of that (of Mt-KaHyPar for
-        hypergraphs) and spectral.
+        "auto" takes METIS or, where that is not installed or cannot be used (it knows
+        no hypergraphs) and there are at most 2^18 edges, Mt-KaHyPar. Spectral is run
+        where neither can be, and beside them on hypergraphs, bipartite graphs and for
+        bounds above 0.1; the lower cut is kept.
     imbalance : float or None
         How much heavier than the mean a part may be. None drops the bound, which the
         spectral partitioner alone can do: the others cut off single vertices then.
@@ -174,7 +184,8 @@ def _mend(
 ) -> None:
     """Fill empty parts and relieve heavy ones, where a partitioner left any."""
     load = np.bincount(parts, weights=weights, minlength=n_parts)
-    if load.max() > cap or np.bincount(parts, minlength=n_parts).min() == 0:
+    count = np.bincount(parts[: graph.n_objects], minlength=n_parts)
+    if load.max() > cap or count.min() == 0:
         moves = Moves(graph, weights, parts, n_parts)
         moves.fill()
         moves.relieve(cap)
@@ -190,7 +201,8 @@ def _worth(graph: Graph, n_parts: int) -> Any:
 
     def key(found: Cut) -> tuple[float, float]:
         pairs = cut_weight(graph, found.parts, n_parts)
-        whole = isinstance(graph, Hypergraph)
-        return (graph.cut_weight(found.parts) if whole else 0.0), pairs
+        if isinstance(graph, Hypergraph):
+            return graph.cut_weight(found.parts), pairs
+        return pairs, 0.0
 
     return key

@@ -48,9 +48,11 @@ def metis(
     pymetis = importlib.import_module(MODULES["metis"])
     m, loads = graph.n_vertices, np.maximum(whole(weights), 1)
     if isinstance(graph, Hypergraph):
-        graph = graph.star()
-        loads = np.append(loads, np.zeros(graph.n_vertices - m, dtype=np.int64))
-    edges = _whole_edges(graph.adjacency())
+        star = graph.star().adjacency()
+        loads = np.append(loads, np.zeros(star.shape[0] - m, dtype=np.int64))
+        edges = _whole_edges(star)
+    else:
+        edges = _whole_edges(graph.adjacency())
     options = pymetis.Options(
         seed=seed, ufactor=min(max(1, round(1000 * imbalance)), 1000 * n_parts)
     )

@@ -1,15 +1,21 @@
 """The graphs that are cut into clusters.
 
-Each kind offers the same few things: how strongly every vertex is tied to each part
-(``connect``), to one other vertex (``column``), all of it as one sparse matrix
-(``adjacency``), and coordinates of the vertices for k-means (``embedding``).
+Each kind offers the same few things:
+
+- ``connect(indicator)``: the weight between each vertex and each part, (m, K);
+- ``column(vertex)``: the weight between one vertex and all others, (m,);
+- ``adjacency()``: the edges as CSR, symmetric, without loops;
+- ``embedding(n_parts, rng)``: one unit vector (or zero) per vertex, (m, <= K);
+- ``copies``: the weights of k-means on it, (m,);
+- ``n_objects``: of the first so many vertices each part has to hold one;
+- ``n_ties``: the number of edges, or of vertices over all hyperedges.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,35 +25,9 @@ from gpu_consensus.threads import one_thread
 
 DENSE = 1000  # up to this many rows, eigenvectors come from a dense matrix
 _RANK = 1e-7  # singular values below this are rounding
+_ROUNDING = 1e-12  # so are rows of eigenvectors shorter than this
 
 Parts = npt.NDArray[np.intp]
-
-
-class Graph(Protocol):
-    """What a partitioner needs to know; ``copies`` are the weights of k-means."""
-
-    copies: FloatArray
-
-    @property
-    def n_vertices(self) -> int:
-        """Number of vertices."""
-        ...
-
-    def connect(self, indicator: FloatArray) -> FloatArray:
-        """Return the weight between each vertex and each part, (m, K)."""
-        ...
-
-    def column(self, vertex: int) -> FloatArray:
-        """Return the weight between one vertex and all others, (m,)."""
-        ...
-
-    def adjacency(self) -> Any:
-        """Return the edges as CSR, symmetric, without loops."""
-        ...
-
-    def embedding(self, n_parts: int, rng: np.random.Generator) -> FloatArray:
-        """Return one unit vector (or zero) per vertex, (m, <= K)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -61,16 +41,29 @@ class Similarity:
     loops : ndarray of shape (m,)
         Weight of each vertex with itself: uncuttable, but part of its degree.
     copies : ndarray of shape (m,)
+    factor : scipy CSR of shape (m, S), optional
+        F with F F' = matrix + loops, if known: eigenvectors are then had for less.
     """
 
     matrix: Any
     loops: FloatArray
     copies: FloatArray
+    factor: Any = None
 
     @property
     def n_vertices(self) -> int:
         """Number of vertices."""
         return int(self.matrix.shape[0])
+
+    @property
+    def n_objects(self) -> int:
+        """Number of vertices, all of which count."""
+        return self.n_vertices
+
+    @property
+    def n_ties(self) -> int:
+        """Number of edges."""
+        return int(self.matrix.nnz) // 2
 
     def connect(self, indicator: FloatArray) -> FloatArray:
         """Return the weight between each vertex and each part."""
@@ -93,6 +86,9 @@ class Similarity:
 
         degree = np.asarray(self.matrix.sum(axis=1)).ravel() + self.loops
         scale = _inverse_root(degree)
+        if self.factor is not None:
+            scaled = (diags_array(scale) @ self.factor).tocsr()
+            return unit_rows(singular_vectors(scaled, n_parts, rng)[0])
         scaled = diags_array(scale) @ self.matrix @ diags_array(scale)
         scaled = scaled + diags_array(scale * self.loops * scale)
         _, vectors = leading_eigenvectors(scaled, n_parts, rng)
@@ -117,6 +113,16 @@ class Bipartite:
     def n_vertices(self) -> int:
         """Number of vertices, both kinds."""
         return int(sum(self.incidence.shape))
+
+    @property
+    def n_objects(self) -> int:
+        """Number of rows."""
+        return int(self.incidence.shape[0])
+
+    @property
+    def n_ties(self) -> int:
+        """Number of edges."""
+        return int(self.incidence.nnz)
 
     def connect(self, indicator: FloatArray) -> FloatArray:
         """Return the weight between each vertex and each part."""
@@ -171,6 +177,16 @@ class Hypergraph:
     def n_vertices(self) -> int:
         """Number of vertices."""
         return int(self.incidence.shape[0])
+
+    @property
+    def n_objects(self) -> int:
+        """Number of vertices, all of which count."""
+        return self.n_vertices
+
+    @property
+    def n_ties(self) -> int:
+        """Number of vertices over all hyperedges."""
+        return int(self.incidence.nnz)
 
     @cached_property
     def pair_weights(self) -> FloatArray:
@@ -231,6 +247,9 @@ class Hypergraph:
         return float(self.edge_weights[cut].sum())
 
 
+Graph = Similarity | Bipartite | Hypergraph
+
+
 def cut_weight(graph: Graph, parts: Parts, n_parts: int) -> float:
     """Return the weight of the edges between different parts."""
     tie = graph.connect(np.eye(n_parts)[parts])
@@ -264,8 +283,15 @@ def bipartite_vectors(
     rows = _inverse_root(np.asarray(incidence.sum(axis=1)).ravel())
     columns = _inverse_root(np.asarray(incidence.sum(axis=0)).ravel())
     scaled = (diags_array(rows) @ incidence @ diags_array(columns)).tocsr()
-    wide = scaled.shape[0] < scaled.shape[1]
-    tall = scaled.T.tocsr() if wide else scaled
+    return singular_vectors(scaled, n_vectors, rng)
+
+
+def singular_vectors(
+    matrix: Any, n_vectors: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the leading left vectors, values and right vectors of a CSR matrix."""
+    wide = matrix.shape[0] < matrix.shape[1]
+    tall = matrix.T.tocsr() if wide else matrix
     squares, short = leading_eigenvectors(_Gram(tall), n_vectors, rng)
     values = np.sqrt(np.maximum(squares, 0.0))
     short, values = short[:, values > _RANK], values[values > _RANK]
@@ -307,9 +333,10 @@ def leading_eigenvectors(
 
 
 def unit_rows(vectors: FloatArray) -> FloatArray:
-    """Scale each row to length 1; zero rows stay."""
+    """Scale each row to length 1; rows that are 0 up to rounding become 0."""
     length = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
-    return np.divide(vectors, length, out=np.zeros(vectors.shape), where=length > 0)
+    found: FloatArray = np.zeros(vectors.shape)
+    return np.divide(vectors, length, out=found, where=length > _ROUNDING)
 
 
 def _inverse_root(degree: FloatArray) -> FloatArray:

@@ -31,7 +31,8 @@ class Moves:
         self.graph, self.weights, self.parts = graph, weights, parts
         self.n_parts = n_parts
         self.load = np.bincount(parts, weights=weights, minlength=n_parts)
-        self.count = np.bincount(parts, minlength=n_parts)
+        self.counted = np.arange(len(parts)) < graph.n_objects
+        self.count = np.bincount(parts[self.counted], minlength=n_parts)
         self._connect()
 
     def _connect(self) -> None:
@@ -43,8 +44,8 @@ class Moves:
         self.parts[v] = b
         self.load[a] -= self.weights[v]
         self.load[b] += self.weights[v]
-        self.count[a] -= 1
-        self.count[b] += 1
+        self.count[a] -= self.counted[v]
+        self.count[b] += self.counted[v]
         return a
 
     def move(self, v: int, b: int) -> None:
@@ -57,18 +58,18 @@ class Moves:
     def gains(self) -> FloatArray:
         """Return by how much each move lowers the cut, -inf where it is none, (m, K).
 
-        The last vertex of a part stays.
+        The last object of a part stays.
         """
         own = np.take_along_axis(self.tie, self.parts[:, None], 1)
         gain = self.tie - own
         gain[np.arange(len(gain)), self.parts] = -np.inf
-        gain[self.count[self.parts] == 1] = -np.inf
+        gain[self.counted & (self.count[self.parts] == 1)] = -np.inf
         return gain
 
     def fill(self) -> None:
-        """Give every empty part the vertex that is missed least elsewhere."""
+        """Give every part without an object the one that is missed least elsewhere."""
         for b in np.flatnonzero(self.count == 0).tolist():
-            v = int(self.gains()[:, b].argmax())
+            v = int(self.gains()[self.counted, b].argmax())
             self.move(v, b)
 
     def relieve(self, cap: float) -> None:
@@ -102,9 +103,10 @@ class Moves:
         moved = 0
         for l in order.tolist():
             v, b = int(rows[l]), int(target[l])
-            if best[l] == -np.inf or self.count[a] == 1:
+            if best[l] == -np.inf:
                 break
-            if self.load[b] + self.weights[v] <= cap:
+            last = self.counted[v] and self.count[a] == 1
+            if not last and self.load[b] + self.weights[v] <= cap:
                 self._relabel(v, b)
                 moved += 1
             if self.load[a] <= max(goal, cap):

@@ -28,7 +28,7 @@ def spectral(
     weights : ndarray of shape (m,)
         Load of each vertex.
     n_parts : int
-        Fewer than vertices.
+        At most as many as objects.
     cap : float or None
         Largest load of a part; None for no bound.
     seed : int
@@ -36,7 +36,7 @@ def spectral(
     Returns
     -------
     parts : ndarray of shape (m,)
-        None of the parts is empty.
+        Each part holds an object.
     """
     rng = np.random.default_rng(seed)
     points = graph.embedding(n_parts, rng)
