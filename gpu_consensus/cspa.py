@@ -15,6 +15,7 @@ from gpu_consensus.result import Consensus
 from gpu_consensus.task import Task, open_task
 
 _PAIR_BYTES = 48  # of one edge: the matrix, what it is made from, METIS's own copies
+_LISTED_BYTES = 128  # Mt-KaHyPar takes its edges as Python lists
 _CURE = "use mcla, hgpa or hbgf, which need no pairs of objects"
 
 
@@ -54,7 +55,8 @@ def cspa(
     Consensus
         ``objective`` is the cut: the weighted co-association, summed over the pairs of
         objects in different clusters; ``value`` is minus that. ``details`` has
-        ``partitioner``, what ran, ``imbalance``, what came out, and ``n_vertices``.
+        ``partitioner``, what ran ("none" where there was nothing to choose),
+        ``imbalance``, what came out, and ``n_vertices``.
 
     References
     ----------
@@ -79,6 +81,10 @@ def cspa(
 
 def run_cspa(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -> Found:
     """Cut the similarity graph; labels are one per labelled object."""
+    within = incidence.matrix.T @ np.ones(len(incidence.copies))
+    n_pairs = min(len(incidence.copies) ** 2, int((within * within).sum()))
+    size = _LISTED_BYTES if chosen.name == "mtkahypar" else _PAIR_BYTES
+    check_memory("cspa", size * n_pairs, task.memory_limit, _CURE)
     graph = similarity_graph(task, incidence)
     cut = chosen.cut(graph, incidence.copies.astype(float), task.k, seed)
     objective = cut_weight(graph, cut.parts, task.k)
@@ -94,9 +100,6 @@ def similarity_graph(task: Task, incidence: Incidence) -> Similarity:
     from scipy.sparse import diags_array
 
     copies = incidence.copies.astype(float)
-    within = incidence.matrix.T @ np.ones(len(copies))
-    n_pairs = min(len(copies) ** 2, int((within * within).sum()))
-    check_memory("cspa", _PAIR_BYTES * n_pairs, task.memory_limit, _CURE)
     # r w_i is 1 without weights: counts stay whole numbers until the one division
     counted = diags_array(copies) @ incidence.matrix
     together = (counted @ diags_array(incidence.cluster_copies) @ counted.T).tocsr()

@@ -33,8 +33,9 @@ def mcla(
     Jaccard similarity. It is cut into as many meta-clusters as wanted, balanced by the
     number of objects in their clusters; clusters of the same objects stay together. An
     object goes to the meta-cluster whose clusters contain it most often on average;
-    ties go to the meta-cluster that has the first label of the first partition, and so
-    on. A meta-cluster may win no object: then fewer clusters come out, with a warning.
+    ties go to the meta-cluster with more clusters that contain it, then to the lowest
+    index, in an order that does not depend on the names of the labels. A meta-cluster
+    may win no object: then fewer clusters come out, with a warning.
 
     Parameters
     ----------
@@ -53,8 +54,9 @@ def mcla(
     Consensus
         ``objective`` is the Jaccard similarity cut between meta-clusters; ``value`` is
         minus that. ``details`` has ``partitioner``, what ran, ``imbalance``, what came
-        out for the meta-clusters, ``meta_clusters``: for each partition and label the
-        meta-cluster, and ``n_ties``, the objects that ties decided.
+        out for the meta-clusters, ``meta_clusters``: for each partition the
+        meta-cluster of each label in use, and ``n_ties``, the objects for which means
+        tied.
 
     References
     ----------
@@ -65,8 +67,9 @@ def mcla(
     --------
     >>> import gpu_consensus as gpc
     >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
-    >>> gpc.mcla(ens, 2, random_state=0).labels.tolist()
-    [0, 0, 1, 1]
+    >>> result = gpc.mcla(ens, 2, random_state=0)
+    >>> result.labels.tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
+    True
     """
     chosen = choose_partitioner(partitioner, imbalance)
     task = open_task("mcla", ensemble, n_clusters, options)
@@ -81,16 +84,16 @@ def run_mcla(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -
     graph, load, vertex = meta_graph(incidence)
     n_meta = min(task.k, graph.n_vertices)
     cut = chosen.cut(graph, load, n_meta, seed)
-    meta = _by_first_cluster(cut.parts[vertex], incidence)
-    share = association(incidence, meta, n_meta)
-    best = share.max(axis=1, keepdims=True)
-    tied = (share == best).sum(axis=1) > 1
+    meta = _by_first_cluster(cut.parts[vertex])
+    share, held = association(incidence, meta, n_meta)
+    tied = share == share.max(axis=1, keepdims=True)
+    labels = np.where(tied, held, -1.0).argmax(axis=1)
     details = cut.details | {
         "meta_clusters": _by_partition(task, incidence, meta),
-        "n_ties": int(incidence.copies[tied].sum()),
+        "n_ties": int(incidence.copies[tied.sum(axis=1) > 1].sum()),
     }
     objective = cut_weight(graph, cut.parts, n_meta)
-    return Found(share.argmax(axis=1)[incidence.row], objective, details)
+    return Found(labels[incidence.row], objective, details)
 
 
 def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
@@ -111,7 +114,7 @@ def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
     weight, sizes = incidence.cluster_copies, incidence.sizes
     counted = diags_array(incidence.copies.astype(float)) @ incidence.matrix
     common = (incidence.matrix.T @ counted).tocoo()
-    a, b = common.coords
+    a, b = common.row, common.col
     # clusters of one partition share no object: beside these, only loops
     jaccard = common.data / (sizes[a] + sizes[b] - common.data)
     same = jaccard == 1
@@ -128,8 +131,10 @@ def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
     return graph, np.asarray(collect.T @ (sizes * weight)), vertex.astype(np.intp)
 
 
-def association(incidence: Incidence, meta: Parts, n_meta: int) -> FloatArray:
-    """Return the mean share of each meta-cluster's clusters that hold an object.
+def association(
+    incidence: Incidence, meta: Parts, n_meta: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return how far each object belongs to each meta-cluster.
 
     Parameters
     ----------
@@ -141,17 +146,20 @@ def association(incidence: Incidence, meta: Parts, n_meta: int) -> FloatArray:
     Returns
     -------
     share : ndarray of shape (m, n_meta)
-        For each distinct row.
+        For each distinct row the mean over the clusters of the meta-cluster: 1 if all
+        contain it.
+    held : ndarray of shape (m, n_meta)
+        How many of them contain it.
     """
     member = incidence.cluster_copies[:, None] * np.eye(n_meta)[meta]
-    return np.asarray((incidence.matrix @ member) / member.sum(axis=0))
+    held = np.asarray(incidence.matrix @ member)
+    return held / member.sum(axis=0), held
 
 
-def _by_first_cluster(parts: Parts, incidence: Incidence) -> Parts:
-    """Number meta-clusters by their first cluster, counted by partition and label."""
-    first = np.full(int(parts.max()) + 1, len(parts))
-    np.minimum.at(first, parts, incidence.place)
-    return np.asarray(np.argsort(np.argsort(first))[parts])
+def _by_first_cluster(parts: Parts) -> Parts:
+    """Number meta-clusters by their first cluster."""
+    _, first, part = np.unique(parts, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[part.ravel()])
 
 
 def _by_partition(task: Task, incidence: Incidence, meta: Parts) -> list[list[int]]:

@@ -1,5 +1,6 @@
 """The benchmark command: what it writes, what it says, how it fails."""
 
+import importlib.util
 import json
 import resource
 import signal
@@ -14,7 +15,9 @@ import pytest
 import gpu_consensus as gpc
 from bench import cli, formulas
 from bench.kcc_paper import N_REFERENCE, RN_PAPER, UTILITIES
+from bench.mcla_peer import mcla_table
 from bench.render import to_markdown
+from bench.suite import Context
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -210,3 +213,14 @@ def test_formula_agrees_with_the_definition(utility):
 def test_paper_has_a_number_for_every_utility():
     assert N_REFERENCE == 20
     assert all(set(cells) == set(UTILITIES) for cells in RN_PAPER.values())
+
+
+def test_mcla_is_timed_beside_its_peer_or_says_why_not():
+    table = mcla_table(Context(quick=True))
+    if importlib.util.find_spec("ensembleclustering") is None:
+        assert not table.rows
+        assert "pip install" in table.skipped[0].reason
+        return
+    for row in table.rows:
+        assert row["ours_anmi"] > row["peer_anmi"] - 0.05
+    assert table.claims[0].passed is None  # seconds decide nothing here

@@ -336,7 +336,8 @@ def unit_rows(vectors: FloatArray) -> FloatArray:
     """Scale each row to length 1; rows that are 0 up to rounding become 0."""
     length = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
     found: FloatArray = np.zeros(vectors.shape)
-    return np.divide(vectors, length, out=found, where=length > _ROUNDING)
+    np.divide(vectors, length, out=found, where=length > _ROUNDING)
+    return found
 
 
 def _inverse_root(degree: FloatArray) -> FloatArray:
