@@ -6,6 +6,7 @@ from gpu_consensus import metrics
 from gpu_consensus.best import best
 from gpu_consensus.correspondence import correspondence
 from gpu_consensus.cvote import cvote
+from gpu_consensus.cspa import cspa
 from gpu_consensus.doctor import doctor
 from gpu_consensus.em import em
 from gpu_consensus.ensemble import Ensemble
@@ -16,10 +17,15 @@ from gpu_consensus.hac import hac
 from gpu_consensus.ipc import ipc
 from gpu_consensus.kcc import kcc
 from gpu_consensus.lambda_consensus import lambda_consensus
+from gpu_consensus.hbgf import hbgf
+from gpu_consensus.hgpa import hgpa
+from gpu_consensus.kcc import kcc
+from gpu_consensus.mcla import mcla
 from gpu_consensus.methods import METHODS, consensus
 from gpu_consensus.qmi import qmi
 from gpu_consensus.result import Consensus, ConvergenceWarning
 from gpu_consensus.sec import sec
+from gpu_consensus.supra import supra
 from gpu_consensus.utilities import Utility
 from gpu_consensus.vote import borda, vote
 from gpu_consensus.voting import ipvc, ivc
@@ -41,6 +47,7 @@ __all__ = [
     "consensus",
     "correspondence",
     "cvote",
+    "cspa",
     "doctor",
     "drop_labels",
     "furthest",
@@ -54,10 +61,17 @@ __all__ = [
     "ivc",
     "kcc",
     "lambda_consensus",
+    "hbgf",
+    "hgpa",
+    "ipvc",
+    "ivc",
+    "kcc",
+    "mcla",
     "metrics",
     "qmi",
     "sec",
     "vote",
+    "supra",
 ]
 
 

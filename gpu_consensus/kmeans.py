@@ -160,7 +160,7 @@ def _euclidean(
     model = KMeans(
         n_clusters, init=init, n_init=1, max_iter=max_iter, random_state=seed
     )
-    with one_thread(), _duplicates_allowed():
+    with one_thread(), duplicates_allowed():
         model.fit(X)
     return model.labels_, model.cluster_centers_
 
@@ -176,7 +176,8 @@ def _quiet() -> Iterator[None]:
 _shared_quiet = SharedSetting(_quiet)
 
 
-def _duplicates_allowed() -> AbstractContextManager[None]:
+def duplicates_allowed() -> AbstractContextManager[None]:
+    """Return the context in which KMeans may find fewer clusters without a word."""
     own_filters = getattr(sys.flags, "context_aware_warnings", False)  # Python 3.14
     return _quiet() if own_filters else _shared_quiet
 

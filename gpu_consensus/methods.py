@@ -20,6 +20,14 @@ from gpu_consensus.qmi import qmi
 from gpu_consensus.result import Consensus
 from gpu_consensus.sec import sec
 from gpu_consensus.vote import borda, vote
+from gpu_consensus.cspa import cspa
+from gpu_consensus.hbgf import hbgf
+from gpu_consensus.hgpa import hgpa
+from gpu_consensus.kcc import kcc
+from gpu_consensus.mcla import mcla
+from gpu_consensus.result import Consensus
+from gpu_consensus.sec import sec
+from gpu_consensus.supra import supra
 from gpu_consensus.voting import ipvc, ivc
 
 METHODS: dict[str, Callable[..., Consensus]] = {
@@ -38,6 +46,11 @@ METHODS: dict[str, Callable[..., Consensus]] = {
     "ipc": ipc,
     "qmi": qmi,
     "em": em,
+    "cspa": cspa,
+    "hgpa": hgpa,
+    "mcla": mcla,
+    "hbgf": hbgf,
+    "supra": supra,
 }
 """The label methods: an ensemble in, a consensus out."""
 

@@ -1,5 +1,6 @@
 """The benchmark command: what it writes, what it says, how it fails."""
 
+import importlib.util
 import json
 import resource
 import signal
@@ -15,6 +16,7 @@ import pytest
 import gpu_consensus as gpc
 from bench import cli, formulas, methods, methods_plot, nguyen_caruana
 from bench.kcc_paper import N_REFERENCE, RN_PAPER, UTILITIES
+from bench.mcla_peer import mcla_table
 from bench.nguyen_caruana import MEASURES
 from bench.render import to_markdown
 from bench.suite import Context
@@ -264,3 +266,14 @@ def test_a_refusal_for_want_of_memory_is_a_reason(monkeypatch):
 
     monkeypatch.setattr(gpc, "METHODS", {"hac": refuse})
     assert methods.measure("hac", {}, 300) == {"error": "hac needs more"}
+
+
+def test_mcla_is_timed_beside_its_peer_or_says_why_not():
+    table = mcla_table(Context(quick=True))
+    if importlib.util.find_spec("ensembleclustering") is None:
+        assert not table.rows
+        assert "pip install" in table.skipped[0].reason
+        return
+    for row in table.rows:
+        assert row["ours_anmi"] > row["peer_anmi"] - 0.05
+    assert table.claims[0].passed is None  # seconds decide nothing here
