@@ -7,6 +7,7 @@ from gpu_consensus.doctor import doctor
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.generate import drop_labels, generate_partitions
 from gpu_consensus.kcc import kcc
+from gpu_consensus.least_squares import least_squares
 from gpu_consensus.methods import METHODS, consensus
 from gpu_consensus.result import Consensus, ConvergenceWarning
 from gpu_consensus.sec import sec
@@ -32,6 +33,7 @@ __all__ = [
     "ipvc",
     "ivc",
     "kcc",
+    "least_squares",
     "metrics",
     "sec",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpu_consensus.checks import check_choice
 from gpu_consensus.kcc import kcc
+from gpu_consensus.least_squares import least_squares
 from gpu_consensus.result import Consensus
 from gpu_consensus.sec import sec
 from gpu_consensus.voting import ipvc, ivc
@@ -17,6 +18,7 @@ METHODS: dict[str, Callable[..., Consensus]] = {
     "sec": sec,
     "ivc": ivc,
     "ipvc": ipvc,
+    "least_squares": least_squares,
 }
 """The label methods: an ensemble in, a consensus out."""
 
