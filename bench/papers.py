@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from .kcc_missing import missing_table, removal_table
 from .kcc_objective import objective_table
+from .least_squares_table import least_squares_table
 from .suite import Context, Table
 
 NAME = "papers"
 
 
 def run(context: Context) -> Iterator[Table]:
-    """Yield the tables of the KCC paper."""
+    """Yield the tables of the KCC paper, then those of the others."""
     yield objective_table(context)
     yield missing_table(context)
     yield removal_table(context)
+    yield least_squares_table(context)

@@ -237,9 +237,10 @@ def resolve(
     alone = joined < 0
     end = np.where(alone, np.arange(len(joined)), joined)
     before = np.where(alone, 0, n_flips - joined_flips)
-    while not alone[end].all():
+    for _ in range(len(joined).bit_length()):  # every round doubles the steps taken
         before += before[end]
         end = end[end]
+    assert alone[end].all(), "b(S) rises along a climb, so that none joins itself"
     number: dict[bytes, int] = {}
     sets: list[npt.NDArray[np.uint8]] = []
     which = np.empty(len(joined), dtype=np.int64)
