@@ -232,7 +232,7 @@ def _climb(
     advance: Advance,
 ) -> Climbs:
     backend = task.backend
-    if _compiles(task):
+    if threads := _compiled_threads(task):
         from gpu_consensus.backends import numba_add_rem_add
 
         return numba_add_rem_add.add_rem_add(
@@ -242,20 +242,21 @@ def _climb(
             threshold,
             similarity,
             advance,
-            n_threads=getattr(backend, "n_threads", 1),
+            n_threads=threads,
         )
     codes = backend.to_device(np.ascontiguousarray(codes))
     return backend.add_rem_add(codes, n_labels, starts, threshold, similarity, advance)
 
 
-def _compiles(task: Task) -> bool:
-    """Whether compiled code does the work of the reference: the same bits, sooner."""
-    r, n = task.codes.shape
-    return (
-        isinstance(task.backend, NumpyBackend)
-        and r * n * n >= _WORTH_COMPILING
-        and importlib.util.find_spec("numba") is not None
-    )
+def _compiled_threads(task: Task) -> int:
+    """Return threads for compiled code in place of the reference; 0 if it stays.
+
+    The bits are the same.
+    """
+    r, n = task.ensemble.codes.shape
+    if r * n * n < _WORTH_COMPILING or not isinstance(task.backend, NumpyBackend):
+        return 0
+    return 0 if importlib.util.find_spec("numba") is None else task.backend.n_threads
 
 
 def _similarity(task: Task, codes: Codes, n_labels: IntArray) -> Any:
@@ -268,11 +269,11 @@ def _similarity(task: Task, codes: Codes, n_labels: IntArray) -> Any:
     if 2 * n * n * np.dtype(kind).itemsize > limit:
         return None
     backend = task.backend
-    if _compiles(task):
+    if threads := _compiled_threads(task):
         from gpu_consensus.backends import numba_add_rem_add
 
         return numba_add_rem_add.coassociation_matrix(
-            codes, n_labels, n_threads=getattr(backend, "n_threads", 1)
+            codes, n_labels, n_threads=threads
         )
     everyone = np.arange(n)
     step = max(1, _TILE // n)
@@ -321,4 +322,5 @@ def _nearest(
     near = np.zeros((codes.shape[1], len(sizes)), dtype=np.int64)
     for labels, first in zip(codes, _offsets(n_labels)[:-1], strict=True):
         near += counts[first + labels.astype(np.int64)]
-    return (near / sizes).argmax(axis=1)
+    best: npt.NDArray[np.intp] = (near / sizes).argmax(axis=1)
+    return best

@@ -153,7 +153,8 @@ def numpy_climber(
 
     def row(l: int) -> npt.NDArray[np.integer]:
         if similarity is not None:
-            return similarity[l]
+            line: npt.NDArray[np.integer] = similarity[l]
+            return line
         present = (codes[:, l] != n_labels)[:, None]
         same: IntArray = ((codes == codes[:, l, None]) & present).sum(axis=0)
         return same
@@ -174,7 +175,8 @@ def numpy_climber(
 
 def marks_of(n_samples: int) -> npt.NDArray[np.uint64]:
     """Return random bits for every object; the mark of a set is their exclusive or."""
-    return np.random.SeedSequence(0).generate_state(n_samples, np.uint64)
+    bits = np.random.SeedSequence(0).generate_state(2 * n_samples)
+    return bits.view(np.uint64)
 
 
 def table_size(n_starts: int) -> int:

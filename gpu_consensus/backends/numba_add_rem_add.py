@@ -146,7 +146,7 @@ def _add_row(near: Any, row: Any, sign: Any) -> None:
 
 
 @_compiled
-def _best_changes(near: Any, own: Any, members: Any) -> tuple[int, int]:
+def _best_changes(near: Any, own: Any, members: Any) -> Any:
     """Return the largest change of the sum by entering, and by leaving."""
     enter, leave = _LOWEST, _LOWEST
     for m in range(near.size):
