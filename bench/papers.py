@@ -9,6 +9,7 @@ from .kcc_objective import objective_table
 from .nguyen_caruana import comparison_tables
 from .lambda_table import lambda_table
 from .sec_table import sec_table
+from .least_squares_table import least_squares_table
 from .suite import Context, Table
 
 NAME = "papers"
@@ -22,3 +23,8 @@ def run(context: Context) -> Iterator[Table]:
     yield from comparison_tables(context)
     yield lambda_table(context)
     yield sec_table(context)
+    """Yield the tables of the KCC paper, then those of the others."""
+    yield objective_table(context)
+    yield missing_table(context)
+    yield removal_table(context)
+    yield least_squares_table(context)

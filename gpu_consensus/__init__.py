@@ -21,6 +21,7 @@ from gpu_consensus.hbgf import hbgf
 from gpu_consensus.hgpa import hgpa
 from gpu_consensus.kcc import kcc
 from gpu_consensus.mcla import mcla
+from gpu_consensus.least_squares import least_squares
 from gpu_consensus.methods import METHODS, consensus
 from gpu_consensus.qmi import qmi
 from gpu_consensus.result import Consensus, ConvergenceWarning
@@ -67,6 +68,7 @@ __all__ = [
     "ivc",
     "kcc",
     "mcla",
+    "least_squares",
     "metrics",
     "qmi",
     "sec",

@@ -17,6 +17,7 @@ from gpu_consensus.em import em
 from gpu_consensus.ipc import ipc
 from gpu_consensus.kcc import kcc
 from gpu_consensus.qmi import qmi
+from gpu_consensus.least_squares import least_squares
 from gpu_consensus.result import Consensus
 from gpu_consensus.sec import sec
 from gpu_consensus.vote import borda, vote
@@ -51,6 +52,7 @@ METHODS: dict[str, Callable[..., Consensus]] = {
     "mcla": mcla,
     "hbgf": hbgf,
     "supra": supra,
+    "least_squares": least_squares,
 }
 """The label methods: an ensemble in, a consensus out."""
 

@@ -34,6 +34,11 @@ def test_every_primitive_equals_numpy_bit_for_bit(device, case):
     kernel_matrix.check_case(device, case)
 
 
+@pytest.mark.parametrize("number", range(len(kernel_matrix.CLIMBS)))
+def test_climbs_equal_numpy_bit_for_bit(device, number):
+    kernel_matrix.check_climbs(device, number)
+
+
 @pytest.mark.parametrize("utility", UTILITIES)
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_kcc_gives_equal_labels_end_to_end(device, utility, missing):

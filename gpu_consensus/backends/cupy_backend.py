@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, size_text
+from gpu_consensus.backends.cuda_add_rem_add import add_rem_add
 from gpu_consensus.backends.cuda_compile import stage
 from gpu_consensus.backends.cuda_launcher import (
     MOST_GRID_Y,
@@ -35,13 +36,16 @@ from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,
+    Climbs,
     Coassociation,
     Codes,
     Counts,
     Offsets,
     Table,
+    Threshold,
 )
 from gpu_consensus.backends.streamed_codes import StreamedCodes, upload
+from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
     from gpu_consensus.lloyd import Rule
@@ -352,6 +356,21 @@ class CupyBackend:
                 ),
             )
         return Coassociation(same, both)
+
+    def add_rem_add(
+        self,
+        codes: Codes,
+        n_labels: npt.NDArray[np.int64],
+        starts: npt.NDArray[np.int64],
+        threshold: Threshold,
+        similarity: Any = None,
+        advance: Advance | None = None,
+    ) -> Climbs:
+        """See the Protocol."""
+        with stage("add_rem_add"):
+            return add_rem_add(
+                self.gpu, codes, n_labels, starts, threshold, similarity, advance
+            )
 
     def kmeans(
         self,
