@@ -230,7 +230,12 @@ def test_rows_leaves_the_rest_missing():
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_complete_predicts_from_the_nearest_centroid(metric, form):
     X = documents()
-    kwargs = {"sample_share": 0.5, "metric": metric, "random_state": 3}
+    kwargs = {
+        "sample_share": 0.5,
+        "metric": metric,
+        "max_iter": 100,
+        "random_state": 3,
+    }
     part = generate_partitions(form(X), 12, "rows", 3, **kwargs).labels
     full = generate_partitions(form(X), 12, "rows", 3, complete=True, **kwargs).labels
     assert (full >= 0).all()

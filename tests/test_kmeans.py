@@ -167,7 +167,8 @@ def test_nearest_agrees_with_scikit_learn(offset, monkeypatch):
     centroids = X[:7] + offset
     expected = pairwise_distances_argmin(X, X[:7])
     assert np.array_equal(nearest(X + offset, centroids), expected)
-    monkeypatch.setattr("gpu_consensus.kmeans.BLOCK_BYTES", 1)  # the smallest blocks
+    for name in ("DENSE_BYTES", "SPARSE_BYTES"):  # the smallest blocks
+        monkeypatch.setattr(f"gpu_consensus.generation.rows.{name}", 1)
     assert np.array_equal(nearest(X + offset, centroids), expected)
     if offset == 0:
         assert np.array_equal(nearest(sparse.csr_array(X), centroids), expected)
