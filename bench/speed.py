@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .memory import memory_table
+from .speed_generation import generation_table
 from .speed_peer import MAX_ITER, N_INIT, Peer
 from .suite import Claim, Column, Context, Table, warning_notes
 
@@ -85,6 +86,7 @@ def run(context: Context) -> Iterator[Table]:
     yield times
     yield _growth(times.rows)
     yield memory_table(context)
+    yield generation_table(context)
 
 
 def _time_notes(rows: list[dict[str, Any]]) -> list[str]:

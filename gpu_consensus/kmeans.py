@@ -65,7 +65,8 @@ def kmeans(
 
     References
     ----------
-    Arthur and Vassilvitskii, k-means++: the advantages of careful seeding, SODA 2007.
+    Arthur and Vassilvitskii, k-means++: the advantages of careful seeding, SODA 2007;
+    with several candidates per draw, as their conclusion suggests.
     Dhillon and Modha, Concept decompositions for large sparse text data using
     clustering, Machine Learning 42, 2001 (cosine).
 
@@ -118,7 +119,7 @@ def cluster_rows(
         return np.zeros(n, dtype=np.int32), zero
     labels, centroids = _lloyd(sampled, sampled.dense(first), max_iter)
     if sampled is not rows:
-        labels, _ = assign(rows, centroids)
+        labels = assign(rows, centroids)
     used = np.bincount(labels, minlength=len(centroids)) > 0
     if not used.all():
         labels = (np.cumsum(used, dtype=np.int32) - 1)[labels]
@@ -151,7 +152,7 @@ def nearest(X: Any, centroids: npt.NDArray[Any], metric: str = "euclidean") -> L
     check_choice("metric", metric, METRICS)
     with one_thread():
         rows = rows_module.prepare(X, metric)
-        return assign(rows, rows.centroids_in(centroids))[0]
+        return assign(rows, rows.centroids_in(centroids))
 
 
 def centroids_of(
@@ -188,13 +189,13 @@ def _lloyd(rows: Rows, centroids: Floats, max_iter: int) -> tuple[Labels, Floats
     labels = np.full(rows.n_samples, -1, dtype=np.int32)
     can_move = rows.has_direction()
     for _ in range(max_iter):
-        found, score = assign(rows, centroids)
+        found = assign(rows, centroids)
         if np.array_equal(found, labels):
             return labels, centroids
         labels = found
-        _fill_empty(rows, labels, score, centroids, can_move)
+        _fill_empty(rows, labels, centroids, can_move)
         centroids = rows_module.means(rows, labels, centroids)
-    return assign(rows, centroids)[0], centroids
+    return assign(rows, centroids), centroids
 
 
 def _draw_sample(
@@ -221,32 +222,35 @@ def _draw_rows(
     """Draw distinct rows (directions), fewer if there are not as many.
 
     "k-means++" draws in proportion to the squared distance from the nearest row drawn
-    so far. The weights are whole multiples of 2^-30 of the largest, so that sums of
-    them are exact and a draw is one integer.
+    so far, a few candidates at a time, and keeps the one that brings all rows nearest.
+    The weights are whole multiples of 2^-30 of the largest, so that sums of them are
+    exact and a draw is one integer.
     """
+    careful = init == "k-means++"
     found: list[int] = []
-    apart = np.where(rows.has_direction(), np.inf, 0)
-    weights = (apart > 0).astype(np.int64)
-    while len(found) < n_clusters and weights.any():
-        ends = weights.cumsum()
-        row = int(np.searchsorted(ends, rng.integers(ends[-1]), side="right"))
-        found.append(row)
-        np.minimum(apart, rows.distances(row), out=apart)
-        if init == "k-means++":
-            largest = apart.max()
-            if largest == 0:
-                break
-            # at least 1, so that no distinct row is out of reach
-            weights = np.ceil(apart * (2.0**30 / largest)).astype(np.int64)
-        else:
-            weights = (apart > 0).astype(np.int64)
+    apart = np.where(rows.has_direction(), rows.half.dtype.type(np.inf), 0)
+    weights, n_candidates = apart > 0, 1
+    while len(found) < n_clusters:
+        ends = weights.cumsum(dtype=np.int64)
+        if ends[-1] == 0:
+            break
+        drawn = rng.integers(ends[-1], size=n_candidates)
+        candidates = ends.searchsorted(drawn, side="right")
+        left = np.minimum(apart, rows.distances(candidates))
+        best = int(left.sum(axis=1).argmin())
+        found.append(int(candidates[best]))
+        apart = left[best]
+        weights = apart > 0
+        if careful and weights.any():
+            # rounded up, so that no distinct row is out of reach
+            weights = np.ceil(apart / apart.max() * 2.0**30).astype(np.int64)
+            n_candidates = 2 + int(np.log(n_clusters))
     return np.asarray(found, dtype=np.intp)
 
 
 def _fill_empty(
     rows: Rows,
     labels: Labels,
-    score: Floats,
     centroids: Floats,
     can_move: npt.NDArray[np.bool_],
 ) -> None:
@@ -255,7 +259,7 @@ def _fill_empty(
     empty = np.flatnonzero(counts == 0).tolist()
     if not empty:
         return
-    apart = np.where(can_move, rows.misfits(labels, centroids, score), 0)
+    apart = np.where(can_move, rows.misfits(labels, centroids), 0)
     for row in np.argsort(-apart, kind="stable"):
         if not empty or apart[row] == 0:
             return

@@ -35,12 +35,12 @@ class HostMaker:
     complete : bool
         Whether rows that were not sampled get a label too.
     scale : ndarray of shape (n_features,) or None
-        What "zipf" multiplies columns by.
+        What "zipf" multiplies columns by, of ``rows`` where there are any.
     max_iter, rows_per_cluster : int or None
         How hard k-means tries.
     rows : Rows or None
-        ``X`` in float32, measured once for all partitions; None unless k-means uses
-        it.
+        ``X`` in float32, measured once for all partitions. None where k-means is not
+        the base, or has to see drawn columns of ``X`` itself.
     """
 
     X: Any
@@ -79,7 +79,7 @@ class HostMaker:
     def _by_kmeans(self, i: int, rng: np.random.Generator) -> tuple[Codes, int]:
         view = self.rows
         if view is None or self.recipe.changes_columns:
-            # dense features are drawn from after they were brought to float32
+            # float32 is drawn from where distances alone count
             shown = self.X if view is None else view.coordinates
             shown = views.draw_view(shown, self.recipe, self.scale, rng)
             view = prepare(shown, self.metric, np.float32)
@@ -94,7 +94,7 @@ class HostMaker:
         codes = _codes(view.n_samples, rows, labels, len(centroids))
         if self.complete and rows is not None:
             others = _others(view.n_samples, rows)
-            codes[others] = assign(view.take(others), centroids)[0]
+            codes[others] = assign(view.take(others), centroids)
         return codes, len(centroids)
 
     def _by_base(self, i: int, rng: np.random.Generator) -> tuple[Codes, int]:
@@ -129,9 +129,12 @@ def make_maker(
     if not isinstance(base, str):
         return HostMaker(X, recipe, metric, base, complete, scale, None, None, None)
     rows = None
-    if not (is_sparse(X) and recipe.changes_columns):
-        with one_thread():
+    with one_thread():
+        if not recipe.changes_columns:
             rows = prepare(X, metric, np.float32)
+        elif metric == "euclidean" and not is_sparse(X):
+            rows = prepare(X, metric, np.float32)
+            scale = views.column_scale(rows.coordinates, recipe.strategy)
     return HostMaker(
         X, recipe, metric, base, complete, scale, max_iter, rows_per_cluster, rows
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,26 +92,34 @@ class Rows:
             return np.asarray(self.half > 0)
         return np.ones(self.n_samples, dtype=bool)
 
-    def distances(self, row: int) -> Floats:
-        """Return half the squared distance of every row from one, never below 0.
+    def distances(self, chosen: npt.NDArray[np.intp]) -> Floats:
+        """Return half the squared distance of every row from each of the chosen.
 
-        What lies within rounding error of 0 is 0; dense Euclidean rows that may do so
-        are subtracted, hence 0 only if equal.
+        Shape (n_chosen, n_samples), never below 0. What lies within rounding error of
+        0 is 0; dense Euclidean rows that may do so are subtracted, hence 0 only if
+        equal.
         """
-        point = self.dense(np.array([row]))[0]
-        reach = self.half + self.half[row]
-        found = np.asarray(reach - self.coordinates @ point)
-        near = np.flatnonzero(found <= self.slack * reach)
-        found[near] = 0
+        points = self.X[chosen]
+        if is_sparse(self.X):
+            products = (self.X @ points.toarray().T).T
+        else:
+            if self.subtracts:
+                points[:, -1] = 0  # the ones say nothing here
+            products = points @ self.X.T
+        reach = self.half + self.half[chosen, None]
+        found = np.asarray(reach - products)
+        small = found <= self.slack * reach
+        found[small] = 0
         if self.subtracts:
-            found[near] = _half_squares(self.coordinates[near] - point)
+            for own, near, row in zip(found, small, chosen, strict=True):
+                own[near] = _half_squares(self.X[near] - self.X[row])
         return found
 
-    def misfits(self, labels: Labels, centroids: Floats, scores: Floats) -> Floats:
-        """Return half the squared distance of every row from its centroid.
+    def misfits(self, labels: Labels, centroids: Floats) -> Floats:
+        """Return half the squared distance of every row from its nearest centroid.
 
-        ``labels`` and ``scores`` are what :func:`assign` found. What lies within
-        rounding error of 0 is 0.
+        ``labels`` are those of :func:`assign`. What lies within rounding error of 0
+        is 0.
         """
         if self.subtracts:
             found = _half_squares(self.coordinates - centroids[labels])
@@ -118,7 +127,8 @@ class Rows:
             return found
         # of unit length, so half squares of row and centroid make one
         own = 1 if self.metric == "cosine" else self.half
-        found = np.asarray(own - scores)
+        best = [scores.max(axis=1) for _, scores in _score_blocks(self, centroids)]
+        found = np.asarray(own - np.concatenate(best))
         found[found <= self.slack * 2 * self.half] = 0
         return found
 
@@ -164,17 +174,22 @@ def prepare(X: Any, metric: str, dtype: Any = None) -> Rows:
     Examples
     --------
     >>> rows = prepare(np.array([[1e6, 0.0], [1e6, 3.0], [1e6, 4.0]]), "euclidean")
-    >>> labels, _ = assign(rows, rows.centroids_in(np.array([[1e6, 1.0], [1e6, 4.0]])))
-    >>> labels.tolist()
+    >>> centroids = rows.centroids_in(np.array([[1e6, 1.0], [1e6, 4.0]]))
+    >>> assign(rows, centroids).tolist()
     [0, 1, 1]
     """
     dtype = float_type(X) if dtype is None else np.dtype(dtype)
     if is_sparse(X):
         return _prepare_sparse(X, metric, dtype)
-    if metric == "cosine":
-        unit = np.multiply(X, inverse_norms(X)[:, None], dtype=dtype, casting="unsafe")
-        return Rows(unit, _half_squares(unit), metric, X.shape[1])
     n, d = X.shape
+    step = max(1, SPARSE_BYTES // (8 * d))
+    blocks = [slice(begin, begin + step) for begin in range(0, n, step)]
+    if metric == "cosine":
+        inverse = inverse_norms(X)[:, None]
+        unit = np.empty((n, d), dtype=dtype)
+        for rows in blocks:
+            unit[rows] = X[rows] * inverse[rows]
+        return Rows(unit, _half_squares(unit), metric, d)
     wide = float_type(X)
     origin = np.median(X[:: -(-n // ORIGIN_ROWS)], axis=0).astype(wide)
     # halves, because the range of what a float can hold is no float
@@ -182,9 +197,7 @@ def prepare(X: Any, metric: str, dtype: Any = None) -> Rows:
     exponent = 1 + _exponent(reach.max())
     shift = np.ldexp(origin, -exponent)
     moved = np.empty((n, d + 1), dtype=dtype)
-    step = max(1, SPARSE_BYTES // (8 * d))
-    for begin in range(0, n, step):
-        rows = slice(begin, begin + step)
+    for rows in blocks:
         moved[rows, :d] = np.ldexp(X[rows].astype(wide), -exponent) - shift
     moved[:, d] = 1
     half = _half_squares(moved[:, :d])
@@ -207,33 +220,36 @@ def _prepare_sparse(X: Any, metric: str, dtype: np.dtype[Any]) -> Rows:
     return Rows(narrow, half, metric, X.shape[1], None, exponent, used)
 
 
-def assign(rows: Rows, centroids: Floats) -> tuple[Labels, Floats]:
-    """Return the nearest centroid of each row and its score ``x . c - |c|^2 / 2``.
+def assign(rows: Rows, centroids: Floats) -> Labels:
+    """Return the nearest centroid of each row; ties go to the lowest.
 
     Parameters
     ----------
     rows : Rows
         The rows to label.
     centroids : ndarray of shape (n_clusters, n_columns)
-        In the coordinates of ``rows``; of unit length for "cosine", where the score
-        is the product alone.
+        In the coordinates of ``rows``; of unit length for "cosine".
 
     Returns
     -------
     labels : ndarray of shape (n_samples,), int32
-        Ties go to the lowest.
-    scores : ndarray of shape (n_samples,)
     """
+    labels = np.empty(rows.n_samples, dtype=np.int32)
+    for part, scores in _score_blocks(rows, centroids):
+        labels[part] = scores.argmax(axis=1)
+    return labels
+
+
+def _score_blocks(rows: Rows, centroids: Floats) -> Iterator[tuple[slice, Floats]]:
+    """Yield ``x . c - |c|^2 / 2``, for "cosine" ``x . c``, for one block of rows."""
     X, k = rows.X, len(centroids)
     sparse = is_sparse(X)
     columns = np.ascontiguousarray(centroids.T)
     bias = None
     if rows.metric == "euclidean":
-        bias = np.einsum("ij,ij->i", centroids, centroids) / 2
+        bias = _half_squares(centroids)
         if not sparse:
             columns = np.vstack([columns, -bias])
-    labels = np.empty(rows.n_samples, dtype=np.int32)
-    best = np.empty(rows.n_samples, dtype=columns.dtype)
     limit = SPARSE_BYTES if sparse else DENSE_BYTES
     step = max(256, limit // (k * columns.itemsize))
     for begin in range(0, rows.n_samples, step):
@@ -241,9 +257,7 @@ def assign(rows: Rows, centroids: Floats) -> tuple[Labels, Floats]:
         scores = (X[part] if step < rows.n_samples else X) @ columns
         if sparse and bias is not None:
             scores -= bias
-        labels[part] = scores.argmax(axis=1)
-        best[part] = scores[np.arange(len(scores)), labels[part]]
-    return labels, best
+        yield part, scores
 
 
 def sums(rows: Rows, codes: npt.NDArray[Any], n_clusters: int) -> Floats:
