@@ -141,13 +141,13 @@ def generate_partitions(
     Notes
     -----
     A basic partition should be good and unlike the others; that it is the end of a
-    descent adds nothing that the consensus would notice. So the defaults trade the
-    last percent of each partition's own objective for time: ``max_iter`` stops the
-    descent early, ``rows_per_cluster`` keeps its cost from growing with n (only the
-    last labelling sees every row), and float32 halves the traffic but cannot tell
-    rows apart whose distance is below about 1/3000 of the spread of the data. A
-    partition may come out with a few labels less than the k that was drawn.
-    ``max_iter=300, rows_per_cluster=None`` runs to the end, and
+    descent adds little to the consensus. So the defaults trade one to three percent
+    of each partition's own objective (measured on pendigits, letter and mnist) for
+    time: ``max_iter`` stops the descent early, ``rows_per_cluster`` keeps its cost
+    from growing with n (only the last labelling sees every row), and float32 halves
+    the traffic but cannot tell rows apart whose distance is below about 1/3000 of
+    the spread of the data. A partition may come out with fewer labels than the k
+    that was drawn. ``max_iter=300, rows_per_cluster=None`` runs to the end, and
     ``base=sklearn.cluster.KMeans(n_init=1)`` does so in float64.
 
     References

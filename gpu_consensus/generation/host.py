@@ -37,7 +37,7 @@ class HostMaker:
     scale : ndarray of shape (n_features,) or None
         What "zipf" multiplies columns by, of ``rows`` where there are any.
     max_iter, rows_per_cluster : int or None
-        How hard k-means tries.
+        How hard k-means tries; ``max_iter`` is None for other bases.
     rows : Rows or None
         ``X`` in float32, measured once for all partitions. None where k-means is not
         the base, or has to see drawn columns of ``X`` itself.
@@ -72,11 +72,13 @@ class HostMaker:
         """Make partition ``i``: its number, its codes and K_i."""
         rng = np.random.default_rng(seed)
         with one_thread():
-            make = self._by_kmeans if self.max_iter is not None else self._by_base
-            codes, n_labels = make(i, rng)
+            if self.max_iter is None:
+                codes, n_labels = self._by_base(i, rng)
+            else:
+                codes, n_labels = self._by_kmeans(rng, self.max_iter)
         return i, codes, n_labels
 
-    def _by_kmeans(self, i: int, rng: np.random.Generator) -> tuple[Codes, int]:
+    def _by_kmeans(self, rng: np.random.Generator, max_iter: int) -> tuple[Codes, int]:
         view = self.rows
         if view is None or self.recipe.changes_columns:
             # float32 is drawn from where distances alone count
@@ -86,10 +88,9 @@ class HostMaker:
         rows = views.draw_rows(view.n_samples, self.recipe, rng)
         sample = view if rows is None else view.take(rows)
         assert self.recipe.k_range is not None
-        assert self.max_iter is not None
         k = views.draw_k(sample.X, self.recipe.k_range, rng)
         labels, centroids = cluster_rows(
-            sample, k, int(rng.integers(2**32)), self.max_iter, self.rows_per_cluster
+            sample, k, int(rng.integers(2**32)), max_iter, self.rows_per_cluster
         )
         codes = _codes(view.n_samples, rows, labels, len(centroids))
         if self.complete and rows is not None:
