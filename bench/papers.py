@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from .kcc_missing import missing_table, removal_table
 from .kcc_objective import objective_table
-from .nguyen_caruana import comparison_tables
 from .lambda_table import lambda_table
-from .sec_table import sec_table
 from .least_squares_table import least_squares_table
+from .nguyen_caruana import comparison_tables
+from .sec_table import sec_table
 from .suite import Context, Table
 
 NAME = "papers"

@@ -25,8 +25,9 @@ from gpu_consensus.distances import (
 )
 from gpu_consensus.features import check_features
 from gpu_consensus.generation import bases, views
+from gpu_consensus.generation.rows import is_sparse
 from gpu_consensus.kernel_kmeans import kernel_kmeans
-from gpu_consensus.kmeans import is_sparse
+from gpu_consensus.kmeans import kmeans
 from gpu_consensus.lambda_feedback import Told
 from gpu_consensus.prc import prc
 from gpu_consensus.threads import one_thread
@@ -246,11 +247,11 @@ class LocalSite:
             if self._told.update == "similarities":
                 find = prc if self._clusterer == "prc" else kernel_kmeans
                 return find(self.similarities(), k, random_state=seed).labels
+            if isinstance(self._clusterer, str):
+                return kmeans(self.points(), k, seed)[0]
             told_k = k if bases.needs_n_clusters(self._clusterer) else None
-            labels, _ = bases.cluster(
-                self._clusterer, self.points(), told_k, seed, "euclidean"
-            )
-        return np.asarray(labels)
+            found = bases.cluster(self._clusterer, self.points(), told_k, seed)
+        return np.asarray(found)
 
     def points(self) -> Any:
         """Return the points that this round clusters, (n_samples, ...)."""
