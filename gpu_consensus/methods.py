@@ -53,7 +53,7 @@ METHODS: dict[str, Callable[..., Consensus]] = {
 }
 """The label methods: an ensemble in, a consensus out."""
 
-CHECKPOINTED = frozenset({"kcc", "sec", "ivc", "ipvc"})
+CHECKPOINTED = frozenset({"kcc", "sec", "ivc", "ipvc", "ipc", "qmi"})
 """The methods that take ``checkpoint``: those that may run for hours."""
 
 
