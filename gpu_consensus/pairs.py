@@ -36,7 +36,7 @@ class Pairs:
         self, backend: Backend, codes: Codes, n_labels: IntArray, weights: FloatArray
     ) -> None:
         self.backend = backend
-        self.n_samples = codes.shape[1]
+        self.n_samples = int(codes.shape[1])
         values, group_of = np.unique(weights, return_inverse=True)
         if np.ptp(weights) <= 1e-12:
             values, group_of = np.ones(1), np.zeros(len(weights), dtype=np.intp)
