@@ -154,9 +154,10 @@ def _time_table(
         ],
     )
     if waited:
+        named = ", ".join(waited) if len(waited) <= 5 else f"{len(waited)} times"
         table.notes.append(
-            f"**Not reliable** for {', '.join(waited)}: other processes held the "
-            "cores. Go by the processor seconds, or repeat on a quiet machine."
+            f"**Not reliable**: {named}, other processes held the cores. Go by the "
+            "processor seconds, or repeat on a quiet machine."
         )
     return table
 

@@ -61,13 +61,13 @@ def likeness(
         What to do instead, for the refusal.
     """
     m = len(distinct.first)
+    pairs = task.pairs(distinct.first)
     check_memory(
         f"{task.method} of {m} objects with different labels",
-        bytes_per_pair * m * m,
+        bytes_per_pair * m * m + pairs.block_bytes,
         task.memory_limit,
         cure,
     )
-    pairs = task.pairs(distinct.first)
     whole = task.equal_weights and not task.ensemble.n_missing.any()
     matrix = np.empty((m, m))
     everyone = np.arange(m)

@@ -45,7 +45,7 @@ def fusion_transfer(
     **options
         ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
         ``random_state`` (of no effect: nothing is drawn), ``progress``. Memory of
-        18 m^2 bytes, m the objects that differ in their labels, has to fit
+        18 m^2 bytes, m the objects that differ in their labels, and 150 MB have to fit
         ``memory_limit``, by default what the machine has free; otherwise there is a
         MemoryError before any work.
 

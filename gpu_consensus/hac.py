@@ -39,7 +39,7 @@ def hac(
     **options
         ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
         ``random_state`` (of no effect: nothing is drawn), ``progress``. A matrix of
-        10 m^2 bytes, m the objects that differ in their labels, has to fit
+        10 m^2 bytes, m the objects that differ in their labels, and 150 MB have to fit
         ``memory_limit``, by default what the machine has free; otherwise there is a
         MemoryError before any work.
 

@@ -12,6 +12,7 @@ from gpu_consensus.backends.protocol import Backend, Codes
 from gpu_consensus.checks import FloatArray, IntArray
 
 _TILE = 1 << 22  # pairs in memory at a time
+_TILE_BYTES = 34  # counts, their weighted sums and the shares of one pair
 
 
 class Pairs:
@@ -35,7 +36,7 @@ class Pairs:
         self, backend: Backend, codes: Codes, n_labels: IntArray, weights: FloatArray
     ) -> None:
         self.backend = backend
-        self.n_samples = codes.shape[1]
+        self.n_samples = int(codes.shape[1])
         values, group_of = np.unique(weights, return_inverse=True)
         if np.ptp(weights) <= 1e-12:
             values, group_of = np.ones(1), np.zeros(len(weights), dtype=np.intp)
@@ -68,6 +69,11 @@ class Pairs:
             same += weight * self.backend.to_host(found.same)
             both += weight * self.backend.to_host(found.both)
         return same, both
+
+    @property
+    def block_bytes(self) -> int:
+        """Memory that a block of rows against all objects takes."""
+        return _TILE_BYTES * min(max(_TILE, self.n_samples), self.n_samples**2)
 
     def row_blocks(
         self, n_columns: int | None = None

@@ -328,7 +328,7 @@ def test_a_lower_threshold_gives_fewer_classes():
     assert found[0] < found[1]
 
 
-@pytest.mark.parametrize(("method", "need"), [("hac", 250), ("fusion_transfer", 450)])
+@pytest.mark.parametrize(("method", "need"), [("hac", 392), ("fusion_transfer", 592)])
 def test_too_many_objects_are_refused_before_any_work(method, need):
     rng = np.random.default_rng(0)
     labels = rng.integers(9, size=(5000, 12))
