@@ -9,6 +9,7 @@ import numpy as np
 
 from .mcla_peer import mcla_table
 from .memory import memory_table
+from .speed_generation import generation_table
 from .speed_peer import MAX_ITER, N_INIT, Peer
 from .suite import Claim, Column, Context, Table, warning_notes
 
@@ -87,6 +88,7 @@ def run(context: Context) -> Iterator[Table]:
     yield _growth(times.rows)
     yield memory_table(context)
     yield mcla_table(context)
+    yield generation_table(context)
 
 
 def _time_notes(rows: list[dict[str, Any]]) -> list[str]:

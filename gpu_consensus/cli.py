@@ -30,6 +30,7 @@ import gpu_consensus as gpc
 from gpu_consensus import backends, cli_options, examples, tables
 from gpu_consensus.checks import check_choice, check_int, check_n_clusters
 from gpu_consensus.encoding import encode
+from gpu_consensus.methods import CHECKPOINTED, finds_n_clusters
 from gpu_consensus.utilities import parse_utility
 
 _MEASURES = (
@@ -123,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     cluster = command("cluster", _cluster, "Features to consensus labels.")
     cli_options.add_features(cluster)
     cli_options.add_generation(cluster)
-    cli_options.add_consensus(cluster, required=False)
+    cli_options.add_consensus(cluster)
 
     generate = command("generate", _generate, "Features to an ensemble of partitions.")
     cli_options.add_features(generate)
@@ -139,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
         "ensemble", type=Path, help="saved ensemble, or table of labels (.csv, .npy)"
     )
     cli_options.add_header(consensus)
-    cli_options.add_consensus(consensus, required=True)
+    cli_options.add_consensus(consensus)
 
     evaluate = command("evaluate", _evaluate, "Compare labels with known classes.")
     evaluate.add_argument("labels", type=Path, help="labels (.csv, .npy)")
@@ -159,19 +160,21 @@ def _cluster(arguments: argparse.Namespace) -> None:
     options = _check_consensus(arguments)
     X, example = _features(arguments)
     n_clusters = arguments.n_clusters
-    if n_clusters is None:
-        if example is None:
-            raise ValueError("--n-clusters is missing; say how many clusters you want.")
+    if n_clusters is None and example is not None:
         n_clusters = len(example.classes)
-    check_n_clusters(n_clusters, X.shape[0])
+    if n_clusters is not None:
+        check_n_clusters(n_clusters, X.shape[0])
     seeds: Sequence[np.random.SeedSequence | None] = (None, None)
     if arguments.seed is not None:
         seeds = np.random.SeedSequence(arguments.seed).spawn(2)
     began = time.perf_counter()
     ens = _make_partitions(arguments, X, n_clusters, seeds[0])
     made = f"{ens}\n  made in {time.perf_counter() - began:.2f} s"
-    saved = arguments.checkpoint and arguments.checkpoint / "consensus.npz"
-    found = _find(arguments, ens, n_clusters, seeds[1], saved, options, example)
+    if arguments.checkpoint and arguments.method in CHECKPOINTED:
+        options["checkpoint"] = arguments.checkpoint / "consensus.npz"
+    if finds_n_clusters(arguments.method):
+        n_clusters = arguments.n_clusters
+    found = _find(arguments, ens, n_clusters, seeds[1], options, example)
     _print(f"{made}\n{found}")
 
 
@@ -188,13 +191,18 @@ def _consensus(arguments: argparse.Namespace) -> None:
     options = _check_consensus(arguments)
     path, checkpoint = arguments.ensemble, arguments.checkpoint
     if checkpoint is not None:
+        if arguments.method not in CHECKPOINTED:
+            raise ValueError(
+                f"--checkpoint is no option of {arguments.method}; leave it out."
+            )
         tables.check_writable("--checkpoint", checkpoint)
+        options["checkpoint"] = checkpoint
     if path.is_dir() or path.suffix.lower() == ".npz":
         ens = gpc.Ensemble.load(path)
     else:
         ens = gpc.Ensemble(tables.read_partitions(path, arguments.header))
     n_clusters, seed = arguments.n_clusters, arguments.seed
-    found = _find(arguments, ens, n_clusters, seed, checkpoint, options, None)
+    found = _find(arguments, ens, n_clusters, seed, options, None)
     _print(f"{ens}\n{found}")
 
 
@@ -278,9 +286,8 @@ def _make_partitions(
 def _find(
     arguments: argparse.Namespace,
     ens: gpc.Ensemble,
-    n_clusters: int,
+    n_clusters: int | None,
     seed: int | np.random.SeedSequence | None,
-    checkpoint: Path | None,
     options: dict[str, Any],
     example: examples.Example | None,
 ) -> str:
@@ -293,7 +300,6 @@ def _find(
         backend=arguments.backend,
         n_jobs=arguments.n_jobs,
         random_state=seed,
-        checkpoint=checkpoint,
         progress=_bar(arguments),
         **options,
     )
@@ -329,6 +335,13 @@ def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
         check_int("--n-init", arguments.n_init, 1)
     if arguments.n_clusters is not None:
         check_int("--n-clusters", arguments.n_clusters, 1)
+        if "n_clusters" not in known:
+            raise ValueError(
+                f"--n-clusters is no option of {method}, which finds the number of "
+                "clusters; leave it out."
+            )
+    elif not finds_n_clusters(method) and getattr(arguments, "example", None) is None:
+        raise ValueError("--n-clusters is missing; say how many clusters you want.")
     backends.choose_backend(arguments.backend, None, arguments.n_jobs)
     path = arguments.output
     if path is not None:

@@ -56,10 +56,12 @@ def add_generation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", default="euclidean", help="or cosine, for text")
 
 
-def add_consensus(parser: argparse.ArgumentParser, *, required: bool) -> None:
+def add_consensus(parser: argparse.ArgumentParser) -> None:
     """Add how the consensus is found, and where it goes."""
     parser.add_argument(
-        "--n-clusters", type=int, required=required, help="clusters of the consensus"
+        "--n-clusters",
+        type=int,
+        help="clusters of the consensus; not needed if the method finds their number",
     )
     parser.add_argument(
         "--method", default="kcc", help=f"one of {', '.join(gpc.METHODS)}"

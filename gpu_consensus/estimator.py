@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.checks import check_choice, check_n_clusters, seed_sequence
 from gpu_consensus.generate import generate_partitions
-from gpu_consensus.methods import METHODS, consensus
+from gpu_consensus.methods import METHODS, consensus, finds_n_clusters
 from gpu_consensus.utilities import parse_utility
 
 
@@ -22,7 +22,8 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int, default 8
-        Clusters of the consensus.
+        Clusters of the consensus. Methods that find their number, such as
+        ``"least_squares"``, use it only to make the basic partitions.
     method : str, default "kcc"
         Consensus method, one of ``gpc.METHODS``.
     n_partitions : int, default 100
@@ -137,7 +138,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         )
         self.consensus_ = consensus(
             self.ensemble_,
-            self.n_clusters,
+            None if finds_n_clusters(self.method) else self.n_clusters,
             self.method,
             **{
                 "backend": self.backend,

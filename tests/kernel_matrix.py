@@ -30,6 +30,23 @@ FACTORS = {
     "repeat": (1, 9),
     "order": ("forward", "reverse", "random"),
 }
+# objects, labels of each partition, missing, threshold (p, q), starts, seed: objects
+# beyond a block's threads and partitions beyond its staged labels, codes and matrices
+# of two bytes, climbs that let objects go again, ties of entering and leaving, sums
+# that single precision cannot hold
+CLIMBS = (
+    (1, (3,), 0.0, (0, 1), 1, 0),
+    (40, (3,) * 8, 0.4, (8, 3), 40, 1),
+    (33, (2,) * 5, 0.4, (1, 1), 12, 2),
+    (31, (2, 5, 1) * 2, 0.0, (0, 1), 6, 3),
+    (300, (40,) * 6, 0.2, (3, 1), 30, 4),
+    (257, (300, 30, 30), 0.0, (1, 1), 20, 5),
+    (20, (3,) * 300, 0.1, (60, 1), 9, 6),
+    (40, (2,) * 260, 0.4, (80, 1), 12, 7),
+    (12, (2,) * 3, 0.5, (1, 2), 12, 65),
+    (12, (2,) * 5, 0.5, (5, 3), 12, 27),
+    (40, (3,) * 8, 0.4, (8_000_003, 3_000_001), 40, 2),
+)
 
 
 def pairwise_cases(seed=0):
@@ -158,6 +175,32 @@ def check_case(backend, case):
     same("both", pairs.both, expected.both)
 
 
+def draw_climbs(number):
+    """Codes, numbers of labels, starts and threshold of a case of CLIMBS."""
+    n, sizes, missing, threshold, n_starts, seed = CLIMBS[number]
+    rng = np.random.default_rng(seed)
+    codes, _ = oracles.random_codes(rng, n, sizes, missing)
+    return codes, np.array(sizes), rng.permutation(n)[:n_starts], threshold
+
+
+def check_climbs(backend, number):
+    """Climb on codes and on the matrix; equal to numpy in every bit."""
+    numpy = NumpyBackend(1)
+    codes, n_labels, starts, threshold = draw_climbs(number)
+    everyone = np.arange(codes.shape[1])
+    same = numpy.coassociation(codes, n_labels, everyone, everyone).same
+    matrix = same.astype(np.uint8 if len(codes) <= 255 else np.uint16)
+    expected = numpy.add_rem_add(codes, n_labels, starts, threshold)
+    for similarity in (None, backend.to_device(matrix)):
+        found = backend.add_rem_add(
+            backend.hold(codes), n_labels, starts, threshold, similarity
+        )
+        for field, right in expected._asdict().items():
+            got = getattr(found, field)
+            assert got.dtype == right.dtype, (field, number)
+            assert np.array_equal(got, right), (field, number)
+
+
 if __name__ == "__main__":
     import cudaemu
 
@@ -168,4 +211,6 @@ if __name__ == "__main__":
         for number, case in enumerate(pairwise_cases()[: int(sys.argv[1])]):
             with cudaemu.configured(order=case["order"], seed=number):
                 check_case(choose_backend("cupy", None), case)
+        for number in range(len(CLIMBS)):
+            check_climbs(choose_backend("cupy", None), number)
     sys.stdout.write("all equal\n")

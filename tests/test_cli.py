@@ -163,7 +163,7 @@ def test_version_and_help(capsys):
 def test_wrong_calls_exit_with_2_and_one_line(capsys, tmp_path, blobs):
     path, _, _ = blobs
     assert "invalid choice" in fails(capsys, "clutser")
-    assert "required" in fails(capsys, "consensus", "ensemble")
+    assert "--n-clusters is missing" in fails(capsys, "consensus", "ensemble")
     assert "either a file" in fails(capsys, "cluster", "--n-clusters", 3)
     assert "'irsi' is unknown; choose one of 'iris'" in fails(
         capsys, "cluster", "--example", "irsi"

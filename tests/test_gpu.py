@@ -1,7 +1,8 @@
 """The acceptance run for the first machine with a CUDA device.
 
 ``GPU_CONSENSUS_REQUIRE_GPU=1 python -m pytest -m gpu`` runs what the emulator runs, on
-the device, and fails instead of skipping where there is none.
+the device, and fails instead of skipping where there is none: the tests here, which are
+larger, and the cupy side of every test that runs on all backends (see conftest).
 """
 
 import os
@@ -31,6 +32,11 @@ def device():
 @pytest.mark.parametrize("case", kernel_matrix.pairwise_cases(), ids=str)
 def test_every_primitive_equals_numpy_bit_for_bit(device, case):
     kernel_matrix.check_case(device, case)
+
+
+@pytest.mark.parametrize("number", range(len(kernel_matrix.CLIMBS)))
+def test_climbs_equal_numpy_bit_for_bit(device, number):
+    kernel_matrix.check_climbs(device, number)
 
 
 @pytest.mark.parametrize("utility", UTILITIES)

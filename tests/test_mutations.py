@@ -1,6 +1,6 @@
 """Bugs put into the real kernels, one at a time: the suite must notice each.
 
-Eight are tried in every run, all of them with ``-m slow``.
+Twelve are tried in every run, all of them with ``-m slow``.
 """
 
 from typing import NamedTuple
@@ -128,6 +128,38 @@ MUTANTS = [
         "(share * 4294967296.0)",
     ),
     Mutant("sums not zeroed", "soft_count", "sums[b] = 0", "(void)0"),
+    Mutant("flipped before all agree", "add_rem_add", BARRIER, "", 2),
+    Mutant("labels staged too early", "add_rem_add", BARRIER, "", 0),
+    Mutant("labels read too early", "add_rem_add", BARRIER, "", 1),
+    Mutant("set seen by one thread", "add_rem_add", BARRIER, "", 3),
+    Mutant("ties to the last object", "add_rem_add", "(u32)~object", "(u32)object"),
+    Mutant("leaving wins ties", "add_rem_add", "&& leaver < object", ""),
+    Mutant("leaving loses ties", "add_rem_add", "(b == highest && sign", "(false"),
+    Mutant(
+        "b in single precision",
+        "add_rem_add",
+        "(double)(q * total",
+        "(float)(q * total",
+    ),
+    Mutant("missing labels agree", "add_rem_add", "? -1 : label", "? label : label"),
+    Mutant("nobody leaves", "add_rem_add", "if (size > 1)", "if (size < 0)"),
+    Mutant("states not zeroed", "add_rem_add", "state[l] = 0", "(void)0"),
+    Mutant(
+        "membership kept", "add_rem_add", "state[object] ^= 1", "state[object] |= 1"
+    ),
+    Mutant(
+        "visitor without flips", "add_rem_add", "(position, flips)", "(position, 0)"
+    ),
+    Mutant("marks pile up", "add_rem_add", "mark ^= marks", "mark = marks"),
+    Mutant(
+        "slots not claimed",
+        "add_rem_add",
+        "atomicCAS(keys + at, (u64)0, key)",
+        "keys[at]",
+    ),
+    Mutant(
+        "one object too many", "add_rem_add", "l < n_samples;", "l <= n_samples;", 2
+    ),
 ]
 EVERY_RUN = {
     "read before all is staged",
@@ -138,6 +170,10 @@ EVERY_RUN = {
     "shared update not atomic",
     "off-by-one bin",
     "weight of another type",
+    "labels staged too early",
+    "leaving loses ties",
+    "marks pile up",
+    "missing labels agree",
 }
 CASES = [
     {"n": n, "n_labels": k_i, "n_clusters": k, "n_restarts": r, "missing": gaps}
@@ -175,6 +211,16 @@ def wrong_by_matrix(mode):
                     kernel_matrix.check_case(backend, case)
 
 
+def wrong_by_climbs(mode):
+    """Compare climbs with numpy, in all thread orders."""
+    with emulated(BIG), configured(mode=mode, timeout=3):
+        backend = choose_backend("cupy", None)
+        for number in range(len(kernel_matrix.CLIMBS)):
+            order = ("forward", "reverse", "random")[number % 3]
+            with configured(order=order):
+                kernel_matrix.check_climbs(backend, number)
+
+
 def wrong_by_conflicts():
     with emulated(), configured(mode="check"), recording() as reports:
         one_assign(33, 16)
@@ -197,14 +243,22 @@ def wrong_beyond_31_bits(tmp_path):
     assert np.array_equal(found.get(), expected)
 
 
-def caught(tmp_path):
-    """Run the checks from the cheapest on; return what noticed the bug."""
+def caught(tmp_path, file=None):
+    """Run the checks of a file from the cheapest on; return what noticed the bug."""
+    climbs = {
+        "a wrong climb": lambda: wrong_by_climbs("fast"),
+        "climbs in check mode": lambda: wrong_by_climbs("check"),
+    }
     checks = {
         "a wrong result": lambda: wrong_by_matrix("fast"),
         "check mode": lambda: wrong_by_matrix("check"),
         "bank conflicts": wrong_by_conflicts,
         "an index beyond 31 bits": lambda: wrong_beyond_31_bits(tmp_path),
     }
+    if file is None:
+        checks |= climbs
+    elif file == "add_rem_add":
+        checks = climbs
     for name, check in checks.items():
         try:
             check()
@@ -230,4 +284,4 @@ def test_without_a_bug_nothing_is_noticed(tmp_path):
 )
 def test_every_bug_is_noticed(mutant, monkeypatch, tmp_path):
     monkeypatch.setattr(cuda_compile, "source", mutate(mutant))
-    assert caught(tmp_path)
+    assert caught(tmp_path, mutant.file)

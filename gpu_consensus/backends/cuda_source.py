@@ -73,6 +73,12 @@ def weigh_kernel(code: str, cluster: str) -> Kernel:
     return Kernel("weigh", "weigh", (("CODE", code), ("CLUSTER", cluster)), 256)
 
 
+def add_rem_add_kernel(code: str, matrix: int) -> Kernel:
+    """Return the form of ``add_rem_add`` for labels, or for a matrix of their type."""
+    defines = (("CODE", code), ("MATRIX", matrix))
+    return Kernel("add_rem_add", "add_rem_add", defines, 256)
+
+
 def code_kernel(name: str, code: str) -> Kernel:
     """Return the form of a kernel that only depends on the type of codes."""
     threads = 1024 if name == "coassociation" else 256
@@ -95,6 +101,7 @@ def all_kernels() -> list[Kernel]:
     forms += [weigh_kernel(*types) for types in product(codes, ("u8", "u16", "u32"))]
     names = ("scores", "soft_count", "coassociation")
     forms += [code_kernel(*pair) for pair in product(names, codes)]
+    forms += [add_rem_add_kernel(*pair) for pair in product(codes, (0, 1))]
     utilities = ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC", "SEC_ROW")
     forms += [table_kernel(*p) for p in product(("table_sums", "table"), utilities)]
     return forms

@@ -12,16 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.add_rem_add import climb_all, numpy_climber
 from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,
+    Climbs,
     Coassociation,
     Codes,
     Counts,
     Offsets,
     Table,
+    Threshold,
 )
 from gpu_consensus.checks import check_int
+from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
     from gpu_consensus.lloyd import Rule
@@ -217,6 +221,19 @@ class NumpyBackend:
             same += (left[i][:, None] == right[i][None]) & present
             both += present
         return Coassociation(same, both)
+
+    def add_rem_add(
+        self,
+        codes: Codes,
+        n_labels: npt.NDArray[np.int64],
+        starts: npt.NDArray[np.int64],
+        threshold: Threshold,
+        similarity: Any = None,
+        advance: Advance | None = None,
+    ) -> Climbs:
+        """See the Protocol."""
+        climber = numpy_climber(codes, n_labels, starts, threshold, similarity)
+        return climb_all([climber] * self.n_threads, len(starts), advance)
 
     def kmeans(
         self,

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.progress import Advance
+
 if TYPE_CHECKING:
     from gpu_consensus.lloyd import Rule
 
@@ -30,6 +32,8 @@ Assignment = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
 Table = npt.NDArray[np.float32]
 Offsets = npt.NDArray[np.int64]
+Threshold = tuple[int, int]
+"""A number p / q as (p, q), q > 0."""
 
 
 class Assigned(NamedTuple):
@@ -45,6 +49,27 @@ class Coassociation(NamedTuple):
 
     same: npt.NDArray[np.int32]
     both: npt.NDArray[np.int32]
+
+
+class Climbs(NamedTuple):
+    """Where climbs from several starts end, on the host.
+
+    Attributes
+    ----------
+    total : ndarray of shape (n_starts,), int64
+        Sum of a_lm over the last set.
+    n_flips : ndarray of shape (n_starts,), int64
+        Objects flipped in or out on the way.
+    which : ndarray of shape (n_starts,), int64
+        The row of ``sets`` that holds the last set.
+    sets : ndarray of shape (n_sets, ceil(n / 8)), uint8
+        Distinct last sets as packed bits, in the order of their first start.
+    """
+
+    total: npt.NDArray[np.int64]
+    n_flips: npt.NDArray[np.int64]
+    which: npt.NDArray[np.int64]
+    sets: npt.NDArray[np.uint8]
 
 
 class TableRecipe(NamedTuple):
@@ -202,6 +227,30 @@ class Backend(Protocol):
         """Count in how many partitions two objects share a label, and both have one.
 
         ``rows`` and ``columns`` are indices of objects. Equal.
+        """
+        ...
+
+    def add_rem_add(
+        self,
+        codes: Codes,
+        n_labels: npt.NDArray[np.int64],
+        starts: npt.NDArray[np.int64],
+        threshold: Threshold,
+        similarity: Any = None,
+        advance: Advance | None = None,
+    ) -> Climbs:
+        """Climb from every start to a set that no single flip betters. Equal.
+
+        With a_lm the number of partitions in which l and m share a label, the climb
+        from ``starts[x]`` begins with the set of that object alone and flips, in or
+        out, the one object that raises b(S) = (q sum a_lm - p |S|^2) / |S| most, until
+        none does; S keeps at least one object. The numerator is an exact integer, b is
+        one float64 division, ties go to the first object. ``threshold`` is (p, q).
+        Callers see to it that n r < 2^29 and q n^2 r < 2^62.
+
+        ``similarity`` holds the a_lm, (n, n), uint8 or uint16, where this backend
+        computes; without it they are counted from the codes again and again.
+        ``advance`` is called with numbers of starts that are done.
         """
         ...
 

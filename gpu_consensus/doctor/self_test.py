@@ -152,6 +152,16 @@ def _compare(backend: Backend, case: Case) -> Iterator[Comparison]:
     expected_pairs = numpy.coassociation(host, ens.n_labels, rows, columns)
     yield "same of coassociation", down(pairs.same), expected_pairs.same
     yield "both of coassociation", down(pairs.both), expected_pairs.both
+    few = np.ascontiguousarray(host[:, :50])
+    everyone = np.arange(few.shape[1])
+    starts, threshold = everyone[::5], (len(few), 5)
+    expected_climbs = numpy.add_rem_add(few, ens.n_labels, starts, threshold)
+    counted = numpy.coassociation(few, ens.n_labels, everyone, everyone).same
+    for matrix in (None, up(counted.astype(np.uint8))):
+        named = "" if matrix is None else " with a matrix"
+        climbs = backend.add_rem_add(up(few), ens.n_labels, starts, threshold, matrix)
+        for field, right in expected_climbs._asdict().items():
+            yield f"{field} of add_rem_add{named}", getattr(climbs, field), right
 
 
 def _ensemble(rng: np.random.Generator, case: Case) -> Ensemble:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
 import numpy as np
 
 from gpu_consensus.checks import FloatArray
-from gpu_consensus.kmeans import duplicates_allowed
 from gpu_consensus.partitioners.graphs import Graph, Parts
 from gpu_consensus.partitioners.moves import Moves
-from gpu_consensus.threads import one_thread
+from gpu_consensus.threads import SharedSetting, one_thread
 
 _STARTS = 10
 
@@ -52,5 +56,21 @@ def _kmeans(points: FloatArray, copies: FloatArray, n_parts: int, seed: int) -> 
     from sklearn.cluster import KMeans
 
     model = KMeans(n_parts, n_init=_STARTS, random_state=seed)
-    with one_thread(), duplicates_allowed():
+    with one_thread(), _duplicates_allowed():
         return np.asarray(model.fit(points, sample_weight=copies).labels_, np.intp)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence scikit-learn's warning that equal points made fewer clusters."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Number of distinct clusters")
+        yield
+
+
+_shared_quiet = SharedSetting(_quiet)
+
+
+def _duplicates_allowed() -> AbstractContextManager[None]:
+    own_filters = getattr(sys.flags, "context_aware_warnings", False)  # Python 3.14
+    return _quiet() if own_filters else _shared_quiet

@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 from cudaemu import DeviceSpec, installed, make_cupy
 
-from gpu_consensus.backends import cuda_launcher, cupy_backend
+from gpu_consensus.backends import cuda_add_rem_add, cuda_launcher, cupy_backend
 from gpu_consensus.backends.cuda_source import Kernel
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import TableRecipe
@@ -130,4 +130,9 @@ def _every_primitive(backend: Any, cupy: Any, problem: Problem, code: type) -> N
     shares = cupy.ones((n_samples, restarts, clusters))
     backend.soft_count(codes, offsets, shares)
     objects = np.arange(n_samples)
-    backend.coassociation(codes, np.full(partitions, labels), objects, objects)
+    k_i = np.full(partitions, labels)
+    backend.coassociation(codes, k_i, objects, objects)
+    for similarity in (None, cupy.zeros((n_samples, n_samples), code)):
+        # no kernel runs, so that nothing says who joined whom
+        with mock.patch.object(cuda_add_rem_add, "resolve"):
+            backend.add_rem_add(codes, k_i, objects, (0, 1), similarity)

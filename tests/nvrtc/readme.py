@@ -113,6 +113,8 @@ def _label(launch: Launch) -> str:
     name, defines = launch.kernel.name, launch.kernel.defines
     if name == "assign":
         return f"`assign` ROW_TABLE={dict(defines)['ROW_TABLE']}"
+    if name == "add_rem_add":
+        return f"`add_rem_add` MATRIX={dict(defines)['MATRIX']}"
     if name == "table":
         return f"`table` {defines[0][0]}"
     return f"`{name}`"

@@ -1,0 +1,234 @@
+"""AddRemAdd climbs, compiled for the CPU: the bits of the reference.
+
+Numba is imported here at once, so import this module only where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.add_rem_add import (
+    PROBES,
+    Climb,
+    Climber,
+    climb_all,
+    count_labels,
+    marks_of,
+    table_size,
+)
+from gpu_consensus.backends.protocol import Climbs, Codes, Threshold
+from gpu_consensus.checks import IntArray
+from gpu_consensus.progress import Advance
+
+_LOWEST = np.int32(np.iinfo(np.int32).min)
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # nowhere to keep it: a read-only file system
+        return numba.njit(nogil=True)(function)
+
+
+def add_rem_add(
+    codes: Codes,
+    n_labels: IntArray,
+    starts: IntArray,
+    threshold: Threshold,
+    similarity: npt.NDArray[Any] | None = None,
+    advance: Advance | None = None,
+    *,
+    n_threads: int = 1,
+) -> Climbs:
+    """Do ``Backend.add_rem_add`` of the Protocol in compiled code. Equal."""
+    codes = np.ascontiguousarray(codes)
+    n_labels = np.asarray(n_labels, dtype=np.int64)
+    if similarity is None:
+        similarity = np.empty((0, 0), dtype=np.uint8)
+    own = count_labels(codes, n_labels).astype(np.int32)
+    marks = marks_of(codes.shape[1])
+    parts = max(1, min(n_threads, len(starts)))
+    climbers = [
+        _climber(codes, n_labels, similarity, own, marks, starts, threshold, parts)
+        for _ in range(parts)
+    ]
+    return climb_all(climbers, len(starts), advance)
+
+
+def _climber(
+    codes: Codes,
+    n_labels: IntArray,
+    similarity: npt.NDArray[Any],
+    own: npt.NDArray[np.int32],
+    marks: npt.NDArray[np.uint64],
+    starts: IntArray,
+    threshold: Threshold,
+    n_parts: int,
+) -> Climber:
+    """Return a climber with memory of its own: one thread's."""
+    n = codes.shape[1]
+    slots = table_size(-(-len(starts) // n_parts))
+    keys = np.zeros(slots, dtype=np.uint64)
+    visitor = np.empty((slots, 2), dtype=np.int32)
+    near = np.empty(n, dtype=np.int32)
+    members = np.empty(n, dtype=np.uint8)
+    row = np.empty(n, dtype=np.uint8 if len(codes) <= 255 else np.uint16)
+    p, q = threshold
+
+    def climb(position: int) -> Climb:
+        total, n_flips, joined, joined_flips = _climb(
+            codes,
+            n_labels,
+            similarity,
+            own,
+            marks,
+            int(starts[position]),
+            position,
+            p,
+            q,
+            keys,
+            visitor,
+            near,
+            members,
+            row,
+        )
+        packed = np.packbits(members) if joined < 0 else None
+        return Climb(total, n_flips, joined, joined_flips, packed)
+
+    return climb
+
+
+def coassociation_matrix(
+    codes: Codes, n_labels: IntArray, *, n_threads: int = 1
+) -> npt.NDArray[Any]:
+    """Return in how many partitions any two objects share a label, (n, n)."""
+    n = codes.shape[1]
+    codes = np.ascontiguousarray(codes)
+    n_labels = np.asarray(n_labels, dtype=np.int64)
+    matrix = np.empty((n, n), dtype=np.uint8 if len(codes) <= 255 else np.uint16)
+    shares = np.array_split(np.arange(n), n_threads)
+    with ThreadPoolExecutor(n_threads) as pool:
+        for done in [
+            pool.submit(_fill_rows, codes, n_labels, share, matrix) for share in shares
+        ]:
+            done.result()
+    return matrix
+
+
+@_compiled
+def _count_same(codes: Any, n_labels: Any, l: int, row: Any) -> None:
+    """In how many partitions object l shares its label with each."""
+    row[:] = 0
+    for i in range(codes.shape[0]):
+        label = codes[i, l]
+        if label == n_labels[i]:
+            continue
+        for m in range(codes.shape[1]):
+            row[m] += codes[i, m] == label
+
+
+@_compiled
+def _fill_rows(codes: Any, n_labels: Any, objects: Any, matrix: Any) -> None:
+    for l in objects:
+        _count_same(codes, n_labels, l, matrix[l])
+
+
+@_compiled
+def _add_row(near: Any, row: Any, sign: Any) -> None:
+    for m in range(near.size):
+        near[m] += sign * np.int32(row[m])
+
+
+@_compiled
+def _best_changes(near: Any, own: Any, members: Any) -> Any:
+    """Return the largest change of the sum by entering, and by leaving."""
+    enter, leave = _LOWEST, _LOWEST
+    for m in range(near.size):
+        twice = np.int32(near[m] + near[m])
+        inside = members[m] != 0
+        out = _LOWEST if inside else np.int32(own[m] + twice)
+        back = np.int32(own[m] - twice) if inside else _LOWEST
+        enter = max(enter, out)
+        leave = max(leave, back)
+    return enter, leave
+
+
+@_compiled
+def _first_of(near: Any, own: Any, members: Any, inside: int, change: int) -> int:
+    """Return the first object inside, or outside, whose flip makes that change."""
+    for m in range(near.size):
+        if members[m] == inside:
+            found = own[m] - 2 * near[m] if inside else own[m] + 2 * near[m]
+            if found == change:
+                return m
+    return -1
+
+
+@_compiled
+def _score(total: int, size: int, p: int, q: int) -> float:
+    return np.float64(q * total - p * size * size) / np.float64(size)
+
+
+@_compiled
+def _climb(
+    codes: Any,
+    n_labels: Any,
+    similarity: Any,
+    own: Any,
+    marks: Any,
+    start: int,
+    position: int,
+    p: int,
+    q: int,
+    keys: Any,
+    visitor: Any,
+    near: Any,
+    members: Any,
+    row: Any,
+) -> tuple[int, int, int, int]:
+    near[:] = 0
+    members[:] = 0
+    flip, total, size, n_flips = start, np.int64(0), np.int64(0), 0
+    mark = np.uint64(0)
+    while True:
+        sign = np.int32(-1 if members[flip] else 1)
+        total += own[flip] + 2 * sign * near[flip]
+        size += sign
+        mark ^= marks[flip]
+        key = max(mark, np.uint64(1))  # 0 is an empty slot
+        at = np.int64(key & np.uint64(keys.size - 1))
+        for _ in range(PROBES):
+            if keys[at] == key:
+                return total, n_flips, visitor[at, 0], visitor[at, 1]
+            if keys[at] == 0:
+                keys[at] = key
+                visitor[at, 0], visitor[at, 1] = position, n_flips
+                break
+            at = (at + 1) & (keys.size - 1)
+        if similarity.size:
+            _add_row(near, similarity[flip], sign)
+        else:
+            _count_same(codes, n_labels, flip, row)
+            _add_row(near, row, sign)
+        members[flip] = sign > 0
+        enter, leave = _best_changes(near, own, members)
+        best, flip = _score(total, size, p, q), -1
+        if size < own.size:
+            higher = _score(total + enter, size + 1, p, q)
+            if higher > best:
+                best, flip = higher, _first_of(near, own, members, 0, enter)
+        if size > 1:
+            higher = _score(total + leave, size - 1, p, q)
+            if higher >= best:
+                leaves = _first_of(near, own, members, 1, leave)
+                if higher > best or flip > leaves:
+                    flip = leaves
+        if flip < 0:
+            return total, n_flips, -1, 0
+        n_flips += 1

@@ -1,0 +1,326 @@
+"""Least-squares consensus (AddRemAdd): clusters one by one, their number is found."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.add_rem_add import count_labels, score
+from gpu_consensus.backends.numpy_backend import NumpyBackend, smallest_unsigned
+from gpu_consensus.backends.protocol import Climbs, Codes, Counts, Threshold
+from gpu_consensus.checks import FloatArray, IntArray, check_choice
+from gpu_consensus.memory import available_memory
+from gpu_consensus.progress import Advance, progress_bar
+from gpu_consensus.result import Consensus
+from gpu_consensus.task import Task, open_task
+
+_MATRIX = 1 << 30  # bytes, if nothing else is asked for
+_TILE = 1 << 22  # pairs counted at a time
+_WORTH_COMPILING = 1 << 24  # pairs of objects times partitions
+_LARGEST_DENOMINATOR = 10**12
+_LARGEST_RATIO = 1000
+
+
+def least_squares(
+    ensemble: Any,
+    n_clusters: int | None = None,
+    *,
+    threshold: float | str = 0.0,
+    **options: Any,
+) -> Consensus:
+    """Least-squares consensus clustering; it finds the number of clusters.
+
+    With a_lm the number of partitions in which objects l and m share a label (r_l for
+    l = m), a cluster S is worth b(S) = sum of a_lm over l, m in S, divided by |S|.
+    AddRemAdd begins with one object and flips, in or out, the one that raises b(S)
+    most, until none does. It runs from every object; the cluster of largest b is kept
+    and taken out, and so on with the rest until nothing is left. Ties go to the first
+    object. Their sum g = sum_k b(S_k) is Eq. 3 of [1]_.
+
+    Parameters
+    ----------
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
+        The basic partitions. A missing label agrees with nothing.
+    n_clusters : int, optional
+        Stop at so many clusters; an object that is left joins the cluster with which
+        its mean similarity is largest. By default the number is found.
+    threshold : float, "mean" or "half", default 0
+        Subtracted from every a_lm: more makes more and smaller clusters. "mean" is the
+        mean of all a_lm, l = m included; "half" is half the number of partitions; a
+        number lies between 0 and that of the partitions. [1]_ subtracts nothing.
+    **options
+        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
+        ``progress``: as in :func:`kcc`. Nothing is random here. Weights must be in the
+        ratio of whole numbers (0 leaves a partition out): a partition of weight 2
+        counts like two. The a_lm are kept in a matrix if twice its n^2 bytes (2 n^2
+        from 256 partitions on) fit ``memory_limit``, by default 1 GiB at most, else
+        counted when needed; the answer is the same.
+
+    Returns
+    -------
+    Consensus
+        Clusters are numbered as they were found. ``value`` is g; ``objective`` is the
+        sum of squared residuals of Eq. 2, which is the number of labels minus g minus
+        n times the threshold; ``history`` has b of each cluster when it was found.
+        ``details``: ``sizes`` and ``b`` of the clusters when they were found,
+        ``attached`` (objects that joined them at the end) and ``threshold``.
+
+    Notes
+    -----
+    All sums are integers, and b is one float64 division: every backend gives the same
+    clusters. b(S) never falls along a climb. g itself is largest for n clusters of one
+    object, so it cannot compare partitions with different numbers of clusters.
+
+    The work is n climbs of as many flips as the cluster has objects, each flip n r
+    comparisons (n with the matrix); climbs that meet are counted once.
+
+    References
+    ----------
+    .. [1] B. Mirkin, A. Shestakov, "A note on the effectiveness of the least squares
+       consensus clustering", 2013.
+
+    Examples
+    --------
+    >>> import gpu_consensus as gpc
+    >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
+    >>> found = gpc.least_squares(ens)
+    >>> found.labels.tolist(), found.value
+    ([0, 0, 1, 1], 11.0)
+    """
+    task = open_task("least_squares", ensemble, n_clusters, options)
+    codes, n_labels = _repeat(task)
+    n, r = codes.shape[1], len(codes)
+    if n * r >= 2**29 or n * n * r >= 2**62:
+        raise ValueError(
+            f"n_samples={n} with n_partitions={r} is too large for least_squares, "
+            "whose sums would pass 2^29; use kcc."
+        )
+    fraction = _as_threshold(threshold, codes, n_labels)
+    with progress_bar(task.progress, "least_squares", None) as advance:
+        clusters = _find_clusters(task, codes, n_labels, fraction, advance)
+    labels = np.full(n, len(clusters), dtype=np.int64)
+    for k, members in enumerate(clusters):
+        labels[members] = k
+    counts = _count(task, codes, n_labels, labels, len(clusters))
+    sizes = np.array([len(members) for members in clusters])
+    found = _worth(counts, sizes, fraction)
+    left = np.flatnonzero(labels == len(clusters))
+    if left.size:
+        labels[left] = _nearest(codes[:, left], n_labels, counts, sizes)
+        counts = _count(task, codes, n_labels, labels, len(clusters))
+    worth = _worth(counts, np.bincount(labels), fraction)
+    value, shift = math.fsum(worth), fraction[0] / fraction[1]
+    return task.result(
+        labels,
+        objective=float(count_labels(codes, n_labels).sum()) - value - n * shift,
+        value=value,
+        history=found,
+        details={
+            "sizes": sizes,
+            "b": found,
+            "attached": int(left.size),
+            "threshold": shift,
+        },
+    )
+
+
+def _repeat(task: Task) -> tuple[Codes, IntArray]:
+    """Return codes and numbers of labels with a partition of weight w there w times."""
+    codes, n_labels = task.codes, task.ensemble.n_labels
+    if task.equal_weights:
+        return codes, n_labels
+    ratio = task.weights / task.weights.min()
+    parts = [Fraction(x).limit_denominator(_LARGEST_RATIO) for x in ratio.tolist()]
+    unit = math.lcm(*(part.denominator for part in parts))
+    times = np.array([int(part * unit) for part in parts])
+    if times.sum() > 65_535 or not np.allclose(times / unit, ratio, rtol=1e-9, atol=0):
+        raise ValueError(
+            "weights should be in the ratio of small whole numbers for least_squares, "
+            "which counts partitions; round them, or use kcc."
+        )
+    return np.repeat(codes, times, axis=0), np.repeat(n_labels, times)
+
+
+def _as_threshold(threshold: Any, codes: Codes, n_labels: IntArray) -> Threshold:
+    """Return what to subtract as a fraction that keeps all sums within 64 bits."""
+    r, n = codes.shape
+    if isinstance(threshold, str):
+        check_choice("threshold", threshold, ["mean", "half"])
+        fraction = Fraction(r, 2)
+        if threshold == "mean":
+            total = sum(
+                int((np.bincount(labels, minlength=k_i)[:k_i] ** 2).sum())
+                for labels, k_i in zip(codes, n_labels.tolist(), strict=True)
+            )
+            fraction = Fraction(total, n * n)
+    else:
+        try:
+            number = math.nan if isinstance(threshold, bool) else float(threshold)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not 0 <= number <= r:
+            raise ValueError(
+                f"threshold={threshold!r} should be 'mean', 'half' or a number in "
+                f"0..{r}, the number of partitions."
+            )
+        fraction = Fraction(number)
+    most = min(_LARGEST_DENOMINATOR, max(1, 2**62 // (n * n * r)))
+    return fraction.limit_denominator(most).as_integer_ratio()
+
+
+def _find_clusters(
+    task: Task, codes: Codes, n_labels: IntArray, threshold: Threshold, advance: Advance
+) -> list[npt.NDArray[np.intp]]:
+    """Take out the best cluster again and again, until nothing or enough is left."""
+    n = codes.shape[1]
+    similarity = _similarity(task, codes, n_labels)
+    rest = np.arange(n)
+    held = rest  # the objects of `similarity`
+    # what is known of the climb from each object
+    height = np.empty(n)
+    reached = np.empty(n, dtype=np.intp)
+    strayed = np.empty(n, dtype=np.bool_)
+    unknown = np.ones(n, dtype=np.bool_)
+    sets: list[npt.NDArray[np.uint8]] = []
+    clusters: list[npt.NDArray[np.intp]] = []
+    while rest.size and len(clusters) != task.n_clusters:
+        starts = np.flatnonzero(unknown[rest])
+        if starts.size:
+            if similarity is not None and len(held) > len(rest):
+                keep = task.backend.to_device(np.flatnonzero(np.isin(held, rest)))
+                similarity, held = similarity[keep[:, None], keep], rest
+            climbs = _climb(
+                task, codes[:, rest], n_labels, starts, threshold, similarity, advance
+            )
+            sizes = np.empty(len(climbs.sets), dtype=np.int64)
+            for x, packed in enumerate(climbs.sets):
+                members = np.zeros(n, dtype=np.bool_)
+                members[rest] = np.unpackbits(packed, count=len(rest))
+                sizes[x] = members.sum()
+                sets.append(np.packbits(members))
+            objects, size = rest[starts], sizes[climbs.which]
+            height[objects] = [
+                score(total, s, threshold)
+                for total, s in zip(climbs.total.tolist(), size.tolist(), strict=True)
+            ]
+            reached[objects] = climbs.which + len(sets) - len(sizes)
+            strayed[objects] = climbs.n_flips >= size  # something left on the way
+        best = rest[height[rest].argmax()]
+        packed = sets[reached[best]]
+        members = np.unpackbits(packed, count=n).astype(np.bool_)
+        clusters.append(np.flatnonzero(members))
+        rest = rest[~members[rest]]
+        # a climb that never took in an object of this cluster would be the same again
+        touched = np.array([(other & packed).any() for other in sets])
+        unknown = strayed | touched[reached]
+        advance(0, f"{len(clusters)} clusters, {len(rest)} objects left")
+    return clusters
+
+
+def _climb(
+    task: Task,
+    codes: Codes,
+    n_labels: IntArray,
+    starts: IntArray,
+    threshold: Threshold,
+    similarity: Any,
+    advance: Advance,
+) -> Climbs:
+    backend = task.backend
+    if threads := _compiled_threads(task):
+        from gpu_consensus.backends import numba_add_rem_add
+
+        return numba_add_rem_add.add_rem_add(
+            codes,
+            n_labels,
+            starts,
+            threshold,
+            similarity,
+            advance,
+            n_threads=threads,
+        )
+    codes = backend.to_device(np.ascontiguousarray(codes))
+    return backend.add_rem_add(codes, n_labels, starts, threshold, similarity, advance)
+
+
+def _compiled_threads(task: Task) -> int:
+    """Return threads for compiled code in place of the reference; 0 if it stays.
+
+    The bits are the same.
+    """
+    r, n = task.ensemble.codes.shape
+    if r * n * n < _WORTH_COMPILING or not isinstance(task.backend, NumpyBackend):
+        return 0
+    return 0 if importlib.util.find_spec("numba") is None else task.backend.n_threads
+
+
+def _similarity(task: Task, codes: Codes, n_labels: IntArray) -> Any:
+    """Return all a_lm where the backend computes, or None if they are too many."""
+    r, n = codes.shape
+    kind = np.uint8 if r <= 255 else np.uint16
+    limit = task.memory_limit
+    if limit is None:
+        limit = min(_MATRIX, (available_memory() or _MATRIX) // 4)
+    if 2 * n * n * np.dtype(kind).itemsize > limit:
+        return None
+    backend = task.backend
+    if threads := _compiled_threads(task):
+        from gpu_consensus.backends import numba_add_rem_add
+
+        return numba_add_rem_add.coassociation_matrix(
+            codes, n_labels, n_threads=threads
+        )
+    everyone = np.arange(n)
+    step = max(1, _TILE // n)
+    try:
+        matrix = backend.xp.empty((n, n), kind)
+        there = backend.to_device(codes)
+        for begin in range(0, n, step):
+            rows = everyone[begin : begin + step]
+            pairs = backend.coassociation(there, n_labels, rows, everyone)
+            matrix[begin : begin + step] = pairs.same.astype(kind)
+    except MemoryError:  # a device may have less than the host
+        return None
+    return matrix
+
+
+def _count(
+    task: Task, codes: Codes, n_labels: IntArray, labels: IntArray, n_clusters: int
+) -> Counts:
+    """Count the labels of each cluster, (S, K); missing ones are 0."""
+    backend = task.backend
+    offsets = _offsets(n_labels)
+    assignment = labels.astype(smallest_unsigned(n_clusters))[None]
+    found = backend.count(
+        backend.to_device(codes), offsets, backend.to_device(assignment), n_clusters
+    )
+    counts: Counts = backend.to_host(found)[:, 0].copy()
+    counts[offsets[1:] - 1] = 0
+    return counts
+
+
+def _offsets(n_labels: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(n_labels + 1)])
+
+
+def _worth(counts: Counts, sizes: IntArray, threshold: Threshold) -> FloatArray:
+    """Return b of every cluster: sum_i sum_j n_kj^2 is its sum of a_lm."""
+    totals = (counts**2).sum(axis=0)
+    pairs = zip(totals.tolist(), sizes.tolist(), strict=True)
+    return np.array([score(*pair, threshold) for pair in pairs]) / threshold[1]
+
+
+def _nearest(
+    codes: Codes, n_labels: IntArray, counts: Counts, sizes: IntArray
+) -> npt.NDArray[np.intp]:
+    """Return the cluster of largest mean similarity, the first of equals."""
+    near = np.zeros((codes.shape[1], len(sizes)), dtype=np.int64)
+    for labels, first in zip(codes, _offsets(n_labels)[:-1], strict=True):
+        near += counts[first + labels.astype(np.int64)]
+    best: npt.NDArray[np.intp] = (near / sizes).argmax(axis=1)
+    return best

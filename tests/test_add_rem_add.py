@@ -1,0 +1,211 @@
+"""AddRemAdd climbs of every backend, against loops over exact fractions."""
+
+import itertools
+from fractions import Fraction
+
+import kernel_matrix
+import numpy as np
+import oracles
+import pytest
+from conftest import emulated
+from cudaemu import configured, recording
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_consensus.backends import (
+    add_rem_add,
+    choose_backend,
+    cuda_add_rem_add,
+    numba_add_rem_add,
+)
+from gpu_consensus.backends.add_rem_add import count_labels, score, walk
+from gpu_consensus.backends.numpy_backend import NumpyBackend
+
+THRESHOLDS = [(0, 1), (1, 1), (5, 2), (7, 3)]
+shapes = st.fixed_dictionaries(
+    {
+        "n": st.integers(1, 11),
+        "n_labels": st.lists(st.integers(1, 4), min_size=1, max_size=7),
+        "missing": st.sampled_from([0.0, 0.4]),
+        "threshold": st.sampled_from(THRESHOLDS),
+        "seed": st.integers(0, 10**6),
+    }
+)
+
+
+def draw(shape):
+    rng = np.random.default_rng(shape["seed"])
+    codes, _ = oracles.random_codes(
+        rng, shape["n"], shape["n_labels"], shape["missing"]
+    )
+    return codes, np.array(shape["n_labels"])
+
+
+def literal_matrix(codes, n_labels):
+    n = codes.shape[1]
+    return [
+        [
+            sum(c[l] == c[m] != k_i for c, k_i in zip(codes, n_labels, strict=True))
+            for m in range(n)
+        ]
+        for l in range(n)
+    ]
+
+
+def b(matrix, members, threshold):
+    """The definition: similarities minus the threshold, summed, divided by |S|."""
+    total = sum(int(matrix[l][m]) for l in members for m in members)
+    return (total - Fraction(*threshold) * len(members) ** 2) / len(members)
+
+
+def literal_climb(matrix, start, threshold):
+    """Every set from the start on: flip the best object, the first of equals."""
+    members, path = {start}, [{start}]
+    while True:
+        best, chosen = b(matrix, members, threshold), None
+        for l in range(len(matrix)):
+            flipped = members ^ {l}
+            if flipped and b(matrix, flipped, threshold) > best:
+                best, chosen = b(matrix, flipped, threshold), flipped
+        if chosen is None:
+            return path
+        members = chosen
+        path.append(members)
+
+
+def members_of(packed, n):
+    return set(np.flatnonzero(np.unpackbits(packed, count=n)).tolist())
+
+
+def numba_climb(codes, n_labels, starts, threshold, similarity, n_threads=2):
+    return numba_add_rem_add.add_rem_add(
+        codes, n_labels, starts, threshold, similarity, n_threads=n_threads
+    )
+
+
+@given(shapes)
+@settings(max_examples=40)
+def test_climbs_are_the_literal_ones(shape):
+    codes, n_labels = draw(shape)
+    n, threshold = shape["n"], shape["threshold"]
+    matrix = literal_matrix(codes, n_labels)
+    paths = [literal_climb(matrix, start, threshold) for start in range(n)]
+    everyone = np.arange(n)
+    for climb in (NumpyBackend(1).add_rem_add, numba_climb):
+        for similarity in (None, np.array(matrix, dtype=np.uint8)):
+            found = climb(codes, n_labels, everyone, threshold, similarity)
+            for start, path in enumerate(paths):
+                last = path[-1]
+                packed = found.sets[found.which[start]]
+                assert members_of(packed, n) == last
+                assert found.n_flips[start] == len(path) - 1
+                assert found.total[start] == sum(
+                    matrix[l][m] for l in last for m in last
+                )
+            assert len({packed.tobytes() for packed in found.sets}) == len(found.sets)
+            first = np.unique(found.which, return_index=True)[1]
+            assert np.array_equal(first, np.sort(first))
+
+
+@given(shapes)
+@settings(max_examples=40)
+def test_b_rises_with_every_flip(shape):
+    codes, n_labels = draw(shape)
+    matrix = np.array(literal_matrix(codes, n_labels))
+    own, threshold = count_labels(codes, n_labels), shape["threshold"]
+    for start in range(shape["n"]):
+        before, heights = set(), []
+        for step in walk(lambda l: matrix[l], own, start, threshold):
+            members = set(np.flatnonzero(step.members).tolist())
+            assert members ^ before == {step.flipped}
+            assert step.size == len(members)
+            exact = b(matrix, members, threshold)
+            found = score(step.total, step.size, threshold) / threshold[1]
+            assert found == pytest.approx(float(exact), rel=1e-14)
+            heights.append(exact)
+            before = members
+        assert all(low < high for low, high in itertools.pairwise(heights))
+
+
+@pytest.mark.parametrize("number", range(len(kernel_matrix.CLIMBS)))
+def test_threads_tables_and_backends_change_nothing(number):
+    codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(number)
+    expected = NumpyBackend(1).add_rem_add(codes, n_labels, starts, threshold)
+    matrix = numba_add_rem_add.coassociation_matrix(codes, n_labels, n_threads=2)
+    everyone = np.arange(codes.shape[1])
+    same = NumpyBackend().coassociation(codes, n_labels, everyone, everyone).same
+    assert np.array_equal(matrix, same)
+    done = []
+    for found in (
+        NumpyBackend(3).add_rem_add(
+            codes, n_labels, starts, threshold, matrix, done.append
+        ),
+        numba_climb(codes, n_labels, starts, threshold, None, 1),
+        numba_climb(codes, n_labels, starts, threshold, None, 3),
+        numba_climb(codes, n_labels, starts, threshold, matrix, 2),
+    ):
+        for got, right in zip(found, expected, strict=True):
+            assert got.dtype == right.dtype
+            assert np.array_equal(got, right)
+    assert sum(done) == len(starts)
+
+
+def test_the_cases_let_objects_go_again():
+    """Otherwise the comparisons of backends would see half of the method."""
+    strayed = 0
+    for number in range(len(kernel_matrix.CLIMBS)):
+        codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(number)
+        found = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
+        size = np.unpackbits(found.sets, axis=1).sum(axis=1)[found.which]
+        strayed += int((found.n_flips > size - 1).sum())
+    assert strayed > 20
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "random"])
+def test_the_kernel_equals_numpy_bit_for_bit(backend, order):
+    with configured(order=order, seed=3):
+        for number in range(len(kernel_matrix.CLIMBS)):
+            kernel_matrix.check_climbs(backend, number)
+
+
+def test_check_mode_finds_no_race_and_nothing_out_of_bounds():
+    with emulated(), configured(mode="check", order="random"), recording() as reports:
+        backend = choose_backend("cupy", None)
+        for number in (0, 1, 3, 5, 6, 8):
+            kernel_matrix.check_climbs(backend, number)
+    climbs = [report for report in reports if report.kernel == "add_rem_add"]
+    assert len(climbs) >= 10
+    assert not any(report.bugs for report in climbs)
+
+
+def test_waves_change_nothing(emulated_cupy, monkeypatch):
+    monkeypatch.setattr(cuda_add_rem_add, "_BLOCKS", 3)
+    done = []
+    codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(1)
+    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
+    backend = choose_backend("cupy", None)
+    found = backend.add_rem_add(
+        backend.hold(codes), n_labels, starts, threshold, None, done.append
+    )
+    assert done == [6] * 6 + [4]
+    for got, right in zip(found, expected, strict=True):
+        assert np.array_equal(got, right)
+
+
+def test_a_table_that_is_full_changes_nothing(backend, monkeypatch):
+    for module in (cuda_add_rem_add, numba_add_rem_add):
+        monkeypatch.setattr(module, "table_size", lambda n_starts: 4)
+    kernel_matrix.check_climbs(backend, 1)
+    codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(1)
+    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
+    found = numba_climb(codes, n_labels, starts, threshold, None)
+    for got, right in zip(found, expected, strict=True):
+        assert np.array_equal(got, right)
+
+
+def test_marks_tell_objects_apart():
+    marks = add_rem_add.marks_of(10_000)
+    assert len(np.unique(marks)) == 10_000
+    assert np.array_equal(marks[:50], add_rem_add.marks_of(50))
+    bits = np.unpackbits(marks.view(np.uint8)).mean()
+    assert bits == pytest.approx(0.5, abs=0.01)
