@@ -42,7 +42,8 @@ def cspa(
         Clusters of the consensus.
     partitioner : {"auto", "metis", "mtkahypar", "spectral"}, default "auto"
         METIS and Mt-KaHyPar come with ``pip install 'gpu-consensus[graph]'``; "auto" is
-        the first of METIS, Mt-KaHyPar and spectral that is there.
+        METIS, else Mt-KaHyPar (up to 2^18 edges), else spectral, as installed; for
+        bounds above 0.1 the better of that and spectral.
     imbalance : float or None, default 0.05
         How much larger than the mean a cluster may be. Data whose clusters differ more
         need a larger number or None: no bound, by the spectral partitioner.

@@ -36,8 +36,9 @@ def hbgf(
         Clusters of the consensus.
     partitioner : {"spectral", "metis", "mtkahypar", "auto"}, default "spectral"
         "spectral" runs k-means on the leading singular vectors of the normalised
-        matrix of objects and clusters; the others cut the graph into balanced parts. As
-        in :func:`cspa` otherwise.
+        matrix of objects and clusters; "metis" and "mtkahypar" cut the graph into
+        balanced parts, as :func:`cspa` says. "auto" is the better of METIS, or else
+        Mt-KaHyPar, and a balanced spectral cut.
     imbalance : float, None or "auto", default "auto"
         How much larger than the mean a part may be, counting objects and clusters, each
         as 1; None for no bound. "auto": none for "spectral", 0.05 for the others.

@@ -15,7 +15,7 @@ from gpu_consensus.partitioners.graphs import Parts, Similarity, cut_weight
 from gpu_consensus.result import Consensus
 from gpu_consensus.task import Task, open_task
 
-_PAIR_BYTES = 48
+_PAIR_BYTES = 48  # of two clusters: the graph, what it is made from, METIS's copies
 _CURE = "use hbgf, or fewer or coarser partitions"
 
 
@@ -42,7 +42,8 @@ def mcla(
     ensemble : Ensemble or array of shape (n_samples, n_partitions)
         The basic partitions; a missing label is in no cluster.
     n_clusters : int
-        Clusters of the consensus; no more than all partitions have together come out.
+        Clusters of the consensus; no more come out than the partitions have different
+        clusters.
     partitioner, imbalance
         As in :func:`cspa`; the bound is on meta-clusters, by the objects in their
         clusters.
@@ -108,7 +109,7 @@ def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
     vertex : ndarray of shape (S,)
         The vertex of each cluster.
     """
-    from scipy.sparse import coo_array, csr_array, diags_array
+    from scipy.sparse import coo_array, diags_array
     from scipy.sparse.csgraph import connected_components
 
     weight, sizes = incidence.cluster_copies, incidence.sizes
@@ -119,16 +120,22 @@ def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
     jaccard = common.data / (sizes[a] + sizes[b] - common.data)
     same = jaccard == 1
     equal = coo_array((jaccard[same], (a[same], b[same])), shape=common.shape)
-    n_vertices, vertex = connected_components(equal, directed=False)
-    edges = coo_array((jaccard * weight[a] * weight[b], (a, b)), shape=common.shape)
-    one = np.arange(len(sizes)), vertex
-    collect = csr_array((np.ones(len(sizes)), one), shape=(len(sizes), n_vertices))
-    joined = (collect.T @ edges.tocsr() @ collect).tocsr()
-    loops = joined.diagonal()
-    joined.setdiag(0.0)
-    joined.eliminate_zeros()
-    graph = Similarity(joined, loops, np.asarray(collect.T @ weight))
-    return graph, np.asarray(collect.T @ (sizes * weight)), vertex.astype(np.intp)
+    n_vertices, found = connected_components(equal, directed=False)
+    vertex: Parts = found.astype(np.intp)
+    tie, a, b = jaccard * weight[a] * weight[b], vertex[a], vertex[b]
+    apart = a != b
+    edges = tie[apart], (a[apart], b[apart])
+    graph = Similarity(
+        coo_array(edges, shape=(n_vertices, n_vertices)).tocsr(),
+        _sums(a[~apart], tie[~apart], n_vertices),
+        _sums(vertex, weight, n_vertices),
+    )
+    return graph, _sums(vertex, sizes * weight, n_vertices), vertex
+
+
+def _sums(index: Parts, values: FloatArray, n_sums: int) -> FloatArray:
+    found = np.bincount(index, weights=values, minlength=n_sums)
+    return np.asarray(found, dtype=np.float64)
 
 
 def association(

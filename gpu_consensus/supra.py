@@ -45,7 +45,8 @@ def supra(
         Clusters of the consensus.
     cspa_limit : int, default 4000
         CSPA, which needs all pairs, is left out where more objects differ in their
-        labels (the original leaves it out above 1000 objects); ``details`` says so.
+        labels (the original leaves it out above 1000 objects), or where memory is too
+        small for it; ``details`` says so.
     partitioner, imbalance
         For all three, as in :func:`cspa` and :func:`hgpa`.
     **options
@@ -79,14 +80,20 @@ def supra(
     incidence, seed = make_incidence(task), task.seed()
     found: dict[str, Found] = {}
     skipped: dict[str, str] = {}
+    n_distinct = len(incidence.copies)
     for name, run in _RUNS.items():
-        if name == "cspa" and len(incidence.copies) > cspa_limit:
+        if name == "cspa" and n_distinct > cspa_limit:
             skipped[name] = (
-                f"{len(incidence.copies)} objects differ in their labels, more than "
-                f"cspa_limit={cspa_limit}"
+                f"{n_distinct} objects differ in their labels, more than "
+                f"cspa_limit={cspa_limit}."
             )
             continue
-        found[name] = run(task, incidence, chosen, seed)
+        try:
+            found[name] = run(task, incidence, chosen, seed)
+        except MemoryError as error:
+            if name != "cspa":
+                raise
+            skipped[name] = str(error)
     anmi = {name: average_nmi(task, one.labels) for name, one in found.items()}
     winner = max(anmi, key=lambda name: anmi[name])
     details = {
@@ -115,8 +122,9 @@ def average_nmi(task: Task, labels: npt.NDArray[np.intp]) -> float:
     """
     consensus = Encoded(labels, int(labels.max()) + 1, "labels")
     total = weight = 0.0
+    codes = task.codes
     for i, k_i in enumerate(task.ensemble.n_labels.tolist()):
-        partition = Encoded(task.codes[i], k_i, f"partition {i}")
+        partition = Encoded(codes[i], k_i, f"partition {i}")
         table = contingency(partition, consensus)
         h, h_consensus, vi = information(table)
         share = float(task.weights[i]) * table.n_samples

@@ -109,6 +109,8 @@ def test_first_worked_example_without_balance(method):
     result = METHODS[method](worked(oracles.E1), 2, imbalance=None, random_state=0)
     assert oracles.canonical(result.labels) == [0, 0, 0, 0, 1, 1, 1, 1]
     assert result.details["partitioner"] == "spectral"
+    if method == "hbgf":
+        assert result.objective == 1  # object 4 in p2.2
     if method == "mcla":
         assert result.objective == pytest.approx(0.416667, abs=1e-6)
         meta = itertools.chain(*result.details["meta_clusters"])
@@ -431,6 +433,8 @@ def test_supra_leaves_cspa_out_of_large_problems():
     assert set(result.details["anmi"]) == {"hgpa", "mcla"}
     assert "more than cspa_limit=20" in result.details["skipped"]["cspa"]
     assert same(result.labels, truth)
+    small = gpc.supra(labels, 3, memory_limit=200_000, random_state=0)
+    assert small.details["skipped"]["cspa"].startswith("cspa needs ")
     with pytest.raises(ValueError, match="cspa_limit=-1 should be >= 0"):
         gpc.supra(labels, 3, cspa_limit=-1)
 

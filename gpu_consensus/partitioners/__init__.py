@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -151,7 +152,7 @@ def choose_partitioner(partitioner: Any, imbalance: Any) -> Partitioner:
             )
         return Partitioner(partitioner, None)
     number = math.nan
-    if isinstance(imbalance, (int, float, np.number)) and imbalance is not True:
+    if isinstance(imbalance, numbers.Real) and not isinstance(imbalance, bool):
         number = float(imbalance)
     if not 0 <= number < math.inf:
         raise ValueError(
