@@ -75,10 +75,10 @@ class _Case:
 _FULL = [
     _Case("pendigits", "euclidean", 100, 10, claimed=True),
     _Case("letter", "euclidean", 50, 10, claimed=True),
-    _Case("mnist", "euclidean", 20, 10, 10_000, claimed=True),
-    _Case("la12", "cosine", 10, 3),
-    _Case("k1b", "cosine", 20, 3),
-    _Case("tr41", "cosine", 20, 3),
+    _Case("mnist", "euclidean", 15, 10, 10_000, claimed=True),
+    _Case("la12", "cosine", 5, 2, with_variants=False),
+    _Case("k1b", "cosine", 10, 3, with_variants=False),
+    _Case("tr41", "cosine", 20, 3, with_variants=False),
 ]
 _BUNDLED = [
     _Case("digits", "euclidean", 10, 2, with_variants=False),
