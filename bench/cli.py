@@ -25,7 +25,7 @@ from . import environment
 from .render import FORMAT, VERSION, check_format, to_markdown
 from .suite import Context, Table
 
-SUITES = {"papers": ".papers", "speed": ".speed"}
+SUITES = {"papers": ".papers", "speed": ".speed", "methods": ".methods"}
 """Name of a suite and its module."""
 
 _PATHS = ("--data-dir", "--output", "--markdown")

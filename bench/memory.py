@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -74,7 +75,7 @@ def measure(n: int, r: int, k: int, refine: bool | str) -> dict[str, Any]:
     """Run kcc once in this process and return its peak memory."""
     ensemble, _ = make_ensemble(n, r, k, 0)
     codes = ensemble.codes.nbytes
-    before = _peak_bytes()
+    before = peak_bytes()
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", gpc.ConvergenceWarning)
@@ -96,18 +97,22 @@ def measure(n: int, r: int, k: int, refine: bool | str) -> dict[str, Any]:
         "backend": result.backend,
         "codes_mb": codes / 1e6,
         "before_mb": (before - codes) / 1e6,
-        "above_codes_mb": (_peak_bytes() - codes) / 1e6,
+        "above_codes_mb": (peak_bytes() - codes) / 1e6,
         "n_iter": result.n_iter,
         "seconds": seconds,
     }
 
 
-def _peak_bytes() -> int:
+def peak_bytes(*, reset: bool = False) -> int:
     """Return the highest resident memory of this process.
 
     Linux hands ``ru_maxrss`` of the parent on to a child, so its own high-water mark
-    is read there.
+    is read there. With ``reset`` it begins anew with what is resident now, where the
+    system lets it.
     """
+    if reset:
+        with contextlib.suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     status = Path("/proc/self/status")
     if status.exists():
         for line in status.read_text(encoding="utf-8").splitlines():

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .mcla_peer import mcla_table
 from .memory import memory_table
+from .speed_generation import generation_table
 from .speed_peer import MAX_ITER, N_INIT, Peer
 from .suite import Claim, Column, Context, Table, warning_notes
 
@@ -55,7 +57,7 @@ _GROWTH_COLUMNS = [
 
 
 def run(context: Context) -> Iterator[Table]:
-    """Yield equality, time, growth and memory."""
+    """Yield equality, time, growth, memory and MCLA."""
     sizes = [150, 1000, 10_000] + ([] if context.quick else [100_000])
     n_partitions = 20 if context.quick else 100
     equality = Table("equality", "Same answers", _EQUALITY_COLUMNS)
@@ -85,6 +87,8 @@ def run(context: Context) -> Iterator[Table]:
     yield times
     yield _growth(times.rows)
     yield memory_table(context)
+    yield mcla_table(context)
+    yield generation_table(context)
 
 
 def _time_notes(rows: list[dict[str, Any]]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
@@ -100,6 +101,8 @@ def fit(
     weights: FloatArray,
     method: str,
     options: Options,
+    *,
+    loop: Callable[..., None] = lloyd,
 ) -> Consensus:
     """Seed, run the loop, refine, and make the result.
 
@@ -114,6 +117,8 @@ def fit(
     method : str
         What the result calls the method.
     options : Options
+    loop : callable, default lloyd
+        What brings the starts to their ends, called as ``lloyd`` is.
     """
     options.check()
     n_clusters = check_n_clusters(n_clusters, ensemble.n_samples)
@@ -154,7 +159,7 @@ def fit(
             done = finished
             saved.save(state)
 
-        lloyd(
+        loop(
             problem,
             rule,
             starts,

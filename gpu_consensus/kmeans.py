@@ -1,24 +1,24 @@
-"""k-means on the CPU: Euclidean by scikit-learn, cosine (spherical) by our own loop."""
+"""k-means on the CPU: one loop for Euclidean and cosine (spherical), dense and sparse.
+
+A basic partition needs to be good and different from the others, not at the end of its
+descent, so the loop may be told to learn from a sample of the rows and to stop early.
+"""
 
 from __future__ import annotations
 
-import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.checks import check_choice, check_int, check_n_clusters
-from gpu_consensus.threads import SharedSetting, one_thread
+from gpu_consensus.generation import rows as rows_module
+from gpu_consensus.generation.rows import METRICS, Floats, Labels, Rows, assign
+from gpu_consensus.threads import one_thread
 
-METRICS = ("euclidean", "cosine")
 INITS = ("k-means++", "random")
-BLOCK_BYTES = 1 << 24  # of scores held at a time
-
-Labels = npt.NDArray[np.int32]
+FEW_ROWS = 1000  # a sample is never smaller, however few the clusters
+SEED_ROWS = 20  # per cluster: enough to draw first centroids from when sampling
 
 
 def kmeans(
@@ -29,13 +29,14 @@ def kmeans(
     metric: str = "euclidean",
     max_iter: int = 100,
     init: str = "k-means++",
-) -> tuple[Labels, npt.NDArray[Any]]:
+    rows_per_cluster: int | None = None,
+) -> tuple[Labels, Floats]:
     """Cluster the rows of ``X`` by one run of k-means.
 
     Parameters
     ----------
     X : ndarray or scipy CSR of shape (n_samples, n_features)
-        Finite numbers; CSR input is never made dense.
+        Finite numbers; CSR input is never made dense. float32 is computed in float32.
     n_clusters : int
         How many clusters to look for, at most ``n_samples``.
     seed : int
@@ -49,17 +50,23 @@ def kmeans(
         Iterations at most.
     init : {"k-means++", "random"}, default "k-means++"
         First centroids: rows drawn far from one another, or any rows.
+    rows_per_cluster : int, optional
+        Learn the centroids from this many rows per cluster, at least 1,000 in all,
+        drawn at random, then label every row by the nearest. By default all rows.
 
     Returns
     -------
     labels : ndarray of shape (n_samples,), int32
-        Consecutive from 0.
+        Consecutive from 0: that of the nearest centroid, ties to the lowest.
     centroids : ndarray of shape (n_found, n_features)
         One per label; of unit length for "cosine". ``n_found`` is below
-        ``n_clusters`` only where ``X`` has too few distinct rows (directions).
+        ``n_clusters`` where ``X`` has too few rows (directions) that are distinct to
+        the precision of its type, or if ``max_iter`` ends while a cluster is empty.
 
     References
     ----------
+    Arthur and Vassilvitskii, k-means++: the advantages of careful seeding, SODA 2007;
+    with several candidates per draw, as their conclusion suggests.
     Dhillon and Modha, Concept decompositions for large sparse text data using
     clustering, Machine Learning 42, 2001 (cosine).
 
@@ -75,12 +82,49 @@ def kmeans(
     max_iter = check_int("max_iter", max_iter, 1)
     check_choice("metric", metric, METRICS)
     check_choice("init", init, INITS)
-    find = _euclidean if metric == "euclidean" else _spherical
-    labels, centroids = find(X, n_clusters, seed, max_iter, init)
-    used, labels = np.unique(labels, return_inverse=True)
-    if used.size < len(centroids):
+    if rows_per_cluster is not None:
+        rows_per_cluster = check_int("rows_per_cluster", rows_per_cluster, 1)
+    with one_thread():
+        rows = rows_module.prepare(X, metric)
+        labels, centroids = cluster_rows(
+            rows, n_clusters, seed, max_iter, rows_per_cluster, init
+        )
+    return labels, rows.centroids_out(centroids)
+
+
+def cluster_rows(
+    rows: Rows,
+    n_clusters: int,
+    seed: int,
+    max_iter: int,
+    rows_per_cluster: int | None,
+    init: str = "k-means++",
+) -> tuple[Labels, Floats]:
+    """Cluster prepared rows as :func:`kmeans` does; centroids in their coordinates."""
+    rng = np.random.default_rng(seed)
+    n = rows.n_samples
+    sampled, n_seeded = rows, n
+    if rows_per_cluster is not None:
+        n_sampled = max(FEW_ROWS, rows_per_cluster * n_clusters)
+        n_seeded = max(FEW_ROWS, SEED_ROWS * n_clusters)
+        if n_sampled < n:
+            sampled = rows.take(_draw_sample(n, n_sampled, rng))
+    first = _first_rows(sampled, n_clusters, n_seeded, init, rng)
+    if len(first) < n_clusters and sampled is not rows:
+        # the sample has too few distinct rows, all of them may have enough
+        sampled = rows
+        first = _first_rows(rows, n_clusters, n, init, rng)
+    if first.size == 0:
+        zero = np.zeros((1, rows.coordinates.shape[1]), dtype=rows.half.dtype)
+        return np.zeros(n, dtype=np.int32), zero
+    labels, centroids = _lloyd(sampled, sampled.dense(first), max_iter)
+    if sampled is not rows:
+        labels = assign(rows, centroids)
+    used = np.bincount(labels, minlength=len(centroids)) > 0
+    if not used.all():
+        labels = (np.cumsum(used, dtype=np.int32) - 1)[labels]
         centroids = centroids[used]
-    return labels.astype(np.int32), centroids
+    return labels, centroids
 
 
 def nearest(X: Any, centroids: npt.NDArray[Any], metric: str = "euclidean") -> Labels:
@@ -107,18 +151,13 @@ def nearest(X: Any, centroids: npt.NDArray[Any], metric: str = "euclidean") -> L
     """
     check_choice("metric", metric, METRICS)
     with one_thread():
-        if metric == "cosine":
-            return _assign(X, centroids)[0]
-        # argmin |x - c|^2 = argmax x.c - |c|^2 / 2, about an origin near the data,
-        # so that a common offset does not eat the digits.
-        origin = None if is_sparse(X) else centroids.mean(axis=0)
-        shifted = centroids if origin is None else centroids - origin
-        return _assign(X, shifted, origin, (shifted**2).sum(axis=1) / 2)[0]
+        rows = rows_module.prepare(X, metric)
+        return assign(rows, rows.centroids_in(centroids))
 
 
 def centroids_of(
     X: Any, codes: npt.NDArray[Any], n_clusters: int, metric: str = "euclidean"
-) -> npt.NDArray[Any]:
+) -> Floats:
     """Return the centroid of each cluster, as :func:`nearest` needs them.
 
     Parameters
@@ -139,222 +178,92 @@ def centroids_of(
     [[2.0], [7.0]]
     """
     check_choice("metric", metric, METRICS)
-    if metric == "cosine":
-        zeros = np.zeros((n_clusters, X.shape[1]), dtype=_float_type(X))
-        return _directions(X, _inverse_norms(X), codes, zeros)
-    sums = _sums(X, np.ones(X.shape[0], dtype=_float_type(X)), codes, n_clusters)
-    counts = np.bincount(codes, minlength=n_clusters)[:n_clusters]
-    return np.asarray(sums / counts[:, None], dtype=sums.dtype)
+    rows = rows_module.prepare(X, metric)
+    shape = (n_clusters, rows.coordinates.shape[1])
+    zeros = np.zeros(shape, dtype=rows.half.dtype)
+    return rows.centroids_out(rows_module.means(rows, codes, zeros))
 
 
-def is_sparse(X: Any) -> bool:
-    """Whether ``X`` is a scipy sparse matrix or array."""
-    return hasattr(X, "tocsr")
-
-
-def _euclidean(
-    X: Any, n_clusters: int, seed: int, max_iter: int, init: str
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    from sklearn.cluster import KMeans
-
-    model = KMeans(
-        n_clusters, init=init, n_init=1, max_iter=max_iter, random_state=seed
-    )
-    with one_thread(), _duplicates_allowed():
-        model.fit(X)
-    return model.labels_, model.cluster_centers_
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence scikit-learn's warning that duplicate rows made fewer clusters."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Number of distinct clusters")
-        yield
-
-
-_shared_quiet = SharedSetting(_quiet)
-
-
-def _duplicates_allowed() -> AbstractContextManager[None]:
-    own_filters = getattr(sys.flags, "context_aware_warnings", False)  # Python 3.14
-    return _quiet() if own_filters else _shared_quiet
-
-
-def _spherical(
-    X: Any, n_clusters: int, seed: int, max_iter: int, init: str
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Cluster by direction, over the columns in use.
-
-    Centroids are dense, and text often leaves most columns empty.
-    """
-    with one_thread():
-        if not is_sparse(X):
-            return _lloyd(X, n_clusters, seed, max_iter, init)
-        used = np.bincount(X.indices, minlength=X.shape[1]) > 0
-        indices = (np.cumsum(used) - 1).astype(X.indices.dtype)[X.indices]
-        shape = (X.shape[0], int(used.sum()))
-        narrow = type(X)((X.data, indices, X.indptr), shape=shape)
-        labels, found = _lloyd(narrow, n_clusters, seed, max_iter, init)
-    centroids = np.zeros((len(found), X.shape[1]), dtype=found.dtype)
-    centroids[:, used] = found
-    return labels, centroids
-
-
-def _lloyd(
-    X: Any, n_clusters: int, seed: int, max_iter: int, init: str
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Spherical k-means.
-
-    Rows stay as they are: their length changes no argmax, so only sums divide by it.
-    """
-    rng = np.random.default_rng(seed)
-    scale = _inverse_norms(X)
-    rows = _draw_rows(X, scale, n_clusters, init, rng)
-    if rows.size == 0:
-        zero = np.zeros((1, X.shape[1]), dtype=_float_type(X))
-        return np.zeros(X.shape[0], dtype=np.int32), zero
-    centroids = _dense(X[rows]) * scale[rows, None]
-    labels = np.full(X.shape[0], -1, dtype=np.int32)
+def _lloyd(rows: Rows, centroids: Floats, max_iter: int) -> tuple[Labels, Floats]:
+    """Move centroids until no label changes, ``max_iter`` times at most."""
+    labels = np.full(rows.n_samples, -1, dtype=np.int32)
+    can_move = rows.has_direction()
     for _ in range(max_iter):
-        found, score = _assign(X, centroids)
+        found = assign(rows, centroids)
         if np.array_equal(found, labels):
-            break
+            return labels, centroids
         labels = found
-        _fill_empty(labels, score * scale, scale > 0, len(centroids))
-        centroids = _directions(X, scale, labels, centroids)
-    else:
-        labels, _ = _assign(X, centroids)
-    return labels, centroids
+        _fill_empty(rows, labels, centroids, can_move)
+        centroids = rows_module.means(rows, labels, centroids)
+    return assign(rows, centroids), centroids
 
 
-def _inverse_norms(X: Any) -> npt.NDArray[Any]:
-    """One over the length of each row, 0 for a zero row, in the type of ``X``."""
-    with np.errstate(over="ignore"):
-        if is_sparse(X):
-            squares = X.astype(np.float64)
-            squares.data **= 2
-            norms = np.sqrt(squares @ np.ones(X.shape[1]))
-        else:
-            norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-    if not np.isfinite(norms).all():
-        row = int(np.flatnonzero(~np.isfinite(norms))[0])
-        raise ValueError(
-            f"row {row} of X is too long for metric='cosine'; divide X by a constant."
-        )
-    inverse = np.zeros(norms.shape, dtype=_float_type(X))
-    directed = norms > np.finfo(inverse.dtype).tiny
-    inverse[directed] = 1 / norms[directed]
-    return inverse
+def _draw_sample(
+    n: int, n_sampled: int, rng: np.random.Generator
+) -> npt.NDArray[np.intp]:
+    return np.sort(rng.choice(n, n_sampled, replace=False, shuffle=False))
+
+
+def _first_rows(
+    rows: Rows, n_clusters: int, n_seeded: int, init: str, rng: np.random.Generator
+) -> npt.NDArray[np.intp]:
+    """Draw rows to begin with from ``n_seeded`` of them, or from all if too few."""
+    if n_seeded < rows.n_samples:
+        sample = _draw_sample(rows.n_samples, n_seeded, rng)
+        found = _draw_rows(rows.take(sample), n_clusters, init, rng)
+        if len(found) == n_clusters:
+            return np.asarray(sample[found])
+    return _draw_rows(rows, n_clusters, init, rng)
 
 
 def _draw_rows(
-    X: Any,
-    scale: npt.NDArray[Any],
-    n_clusters: int,
-    init: str,
-    rng: np.random.Generator,
+    rows: Rows, n_clusters: int, init: str, rng: np.random.Generator
 ) -> npt.NDArray[np.intp]:
-    """Draw rows of different directions, fewer if there are not as many.
+    """Draw distinct rows (directions), fewer if there are not as many.
 
-    "k-means++" draws in proportion to 1 - cosine to the nearest row drawn so far. The
-    weights are whole multiples of 2^-30, so that sums of them are exact and a draw is
-    one integer.
+    "k-means++" draws in proportion to the squared distance from the nearest row drawn
+    so far, a few candidates at a time, and keeps the one that brings all rows nearest.
+    The weights are whole multiples of 2^-30 of the largest, so that sums of them are
+    exact and a draw is one integer.
     """
-    rows: list[int] = []
-    free = np.where(scale > 0, 1.0, 0.0)
-    similar = np.full(X.shape[0], -1.0)
-    while len(rows) < n_clusters:
-        ends = (free * 2.0**30).astype(np.int64).cumsum()
+    careful = init == "k-means++"
+    found: list[int] = []
+    apart = np.where(rows.has_direction(), rows.half.dtype.type(np.inf), 0)
+    weights, n_candidates = apart > 0, 1
+    while len(found) < n_clusters:
+        ends = weights.cumsum(dtype=np.int64)
         if ends[-1] == 0:
             break
-        row = int(np.searchsorted(ends, rng.integers(ends[-1]), side="right"))
-        rows.append(row)
-        np.maximum(
-            similar, (X @ (_dense(X[[row]])[0] * scale[row])) * scale, out=similar
-        )
-        free[similar >= 1 - _slack(X)] = 0
-        if init == "k-means++":
-            free = np.where(free > 0, 1 - similar, 0)
-    return np.asarray(rows, dtype=np.intp)
+        drawn = rng.integers(ends[-1], size=n_candidates)
+        candidates = ends.searchsorted(drawn, side="right")
+        left = np.minimum(apart, rows.distances(candidates))
+        best = int(left.sum(axis=1).argmin())
+        found.append(int(candidates[best]))
+        apart = left[best]
+        weights = apart > 0
+        if careful and weights.any():
+            # rounded up, so that no distinct row is out of reach
+            weights = np.ceil(apart / apart.max() * 2.0**30).astype(np.int64)
+            n_candidates = 2 + int(np.log(n_clusters))
+    return np.asarray(found, dtype=np.intp)
 
 
 def _fill_empty(
-    labels: Labels, fit: npt.NDArray[Any], directed: npt.NDArray[np.bool_], k: int
+    rows: Rows,
+    labels: Labels,
+    centroids: Floats,
+    can_move: npt.NDArray[np.bool_],
 ) -> None:
     """Give each empty cluster the worst-fitting row of a cluster that can spare it."""
-    counts = np.bincount(labels[directed], minlength=k)
+    counts = np.bincount(labels[can_move], minlength=len(centroids))
     empty = np.flatnonzero(counts == 0).tolist()
     if not empty:
         return
-    for row in np.argsort(np.where(directed, fit, 2), kind="stable"):
-        if not empty or fit[row] >= 1 - _slack(fit):
+    apart = np.where(can_move, rows.misfits(labels, centroids), 0)
+    for row in np.argsort(-apart, kind="stable"):
+        if not empty or apart[row] == 0:
             return
-        if directed[row] and counts[labels[row]] > 1:
+        if counts[labels[row]] > 1:
             counts[labels[row]] -= 1
             labels[row] = empty.pop(0)
             counts[labels[row]] += 1
-
-
-def _slack(X: Any) -> float:
-    """How far below 1 the cosine of two equal directions may come out."""
-    return 64 * float(np.finfo(_float_type(X)).eps)
-
-
-def _directions(
-    X: Any,
-    scale: npt.NDArray[Any],
-    codes: npt.NDArray[Any],
-    previous: npt.NDArray[Any],
-) -> npt.NDArray[Any]:
-    """Unit centroids; a cluster whose rows cancel out keeps its previous one."""
-    sums = _sums(X, scale, codes, len(previous))
-    norms = np.sqrt(np.einsum("ij,ij->i", sums, sums, dtype=np.float64))
-    cancelled = np.flatnonzero(norms <= _slack(X))
-    norms[cancelled] = 1
-    sums /= norms[:, None]
-    sums[cancelled] = previous[cancelled]
-    return sums
-
-
-def _sums(
-    X: Any, weights: npt.NDArray[Any], codes: npt.NDArray[Any], n_clusters: int
-) -> npt.NDArray[Any]:
-    """Sum the weighted rows of each cluster, in row order."""
-    from scipy.sparse import csr_array
-
-    n = X.shape[0]
-    member = csr_array((weights, codes, np.arange(n + 1)), shape=(n, n_clusters + 1))
-    sums = _dense(member.T.tocsr() @ X)
-    return sums[:n_clusters]
-
-
-def _assign(
-    X: Any,
-    centroids: npt.NDArray[Any],
-    origin: npt.NDArray[Any] | None = None,
-    bias: npt.NDArray[Any] | None = None,
-) -> tuple[Labels, npt.NDArray[Any]]:
-    """Best centroid and its score ``(x - origin) . c - bias``, in blocks of rows."""
-    n, k = X.shape[0], len(centroids)
-    columns = np.ascontiguousarray(centroids.T)
-    labels = np.empty(n, dtype=np.int32)
-    best = np.empty(n, dtype=centroids.dtype)
-    step = max(256, BLOCK_BYTES // (k * centroids.itemsize))
-    for begin in range(0, n, step):
-        rows = slice(begin, begin + step)
-        block = X[rows] if origin is None else X[rows] - origin
-        scores = block @ columns
-        if bias is not None:
-            scores -= bias
-        labels[rows] = scores.argmax(axis=1)
-        best[rows] = scores[np.arange(len(scores)), labels[rows]]
-    return labels, best
-
-
-def _dense(rows: Any) -> npt.NDArray[Any]:
-    return np.asarray(rows.toarray() if is_sparse(rows) else rows)
-
-
-def _float_type(X: Any) -> np.dtype[Any]:
-    return np.dtype(np.float32 if X.dtype == np.float32 else np.float64)

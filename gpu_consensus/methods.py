@@ -6,11 +6,26 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from gpu_consensus.best import best
 from gpu_consensus.checks import check_choice
+from gpu_consensus.correspondence import correspondence
+from gpu_consensus.cspa import cspa
+from gpu_consensus.cvote import cvote
+from gpu_consensus.em import em
+from gpu_consensus.furthest import furthest
+from gpu_consensus.fusion_transfer import fusion_transfer
+from gpu_consensus.hac import hac
+from gpu_consensus.hbgf import hbgf
+from gpu_consensus.hgpa import hgpa
+from gpu_consensus.ipc import ipc
 from gpu_consensus.kcc import kcc
 from gpu_consensus.least_squares import least_squares
+from gpu_consensus.mcla import mcla
+from gpu_consensus.qmi import qmi
 from gpu_consensus.result import Consensus
 from gpu_consensus.sec import sec
+from gpu_consensus.supra import supra
+from gpu_consensus.vote import borda, vote
 from gpu_consensus.voting import ipvc, ivc
 
 METHODS: dict[str, Callable[..., Consensus]] = {
@@ -18,6 +33,22 @@ METHODS: dict[str, Callable[..., Consensus]] = {
     "sec": sec,
     "ivc": ivc,
     "ipvc": ipvc,
+    "furthest": furthest,
+    "hac": hac,
+    "correspondence": correspondence,
+    "vote": vote,
+    "cvote": cvote,
+    "borda": borda,
+    "best": best,
+    "fusion_transfer": fusion_transfer,
+    "ipc": ipc,
+    "qmi": qmi,
+    "em": em,
+    "cspa": cspa,
+    "hgpa": hgpa,
+    "mcla": mcla,
+    "hbgf": hbgf,
+    "supra": supra,
     "least_squares": least_squares,
 }
 """The label methods: an ensemble in, a consensus out."""

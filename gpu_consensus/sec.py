@@ -58,6 +58,22 @@ def sec(
     >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
     >>> gpc.sec(ens, 2, random_state=0).n_clusters
     2
+
+    Row segmentation, for data too large to be clustered whole: every partition clusters
+    a random share of the rows, and the consensus is over what is present.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(90, 2))
+    >>> X[:30] += 8
+    >>> X[30:60] -= 8
+    >>> parts = gpc.generate_partitions(
+    ...     X, 30, "rows", n_clusters=3, sample_share=0.3, random_state=0
+    ... )
+    >>> round(float(parts.n_missing.sum() / parts.codes.size), 3)
+    0.7
+    >>> labels = gpc.sec(parts, 3, random_state=0).labels
+    >>> [len(set(labels[begin : begin + 30].tolist())) for begin in (0, 30, 60)]
+    [1, 1, 1]
     """
     ens, weights = as_ensemble(ensemble, options.pop("weights", None))
     if np.ptp(weights) > 1e-12:

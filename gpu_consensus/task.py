@@ -117,6 +117,10 @@ class Task:
         """Return the generator of this call."""
         return np.random.default_rng(seed_sequence(self.random_state))
 
+    def seed(self) -> int:
+        """Draw one seed for programs that take an integer, 0..2^31 - 2."""
+        return int(self.rng().integers(2**31 - 1))
+
     def distinct(self) -> Distinct:
         """Find the objects whose labels are all equal."""
         rows = np.ascontiguousarray(self.codes.T)

@@ -65,8 +65,7 @@ def ipvc(
     """Iterative probabilistic voting consensus.
 
     As :func:`ivc`, but a label costs 1 minus its share among the cluster's members.
-    The objective may rise from one iteration to the next; a start ends when nothing
-    moves or an assignment comes back, with the assignment it then has.
+    The objective may rise from one iteration to the next.
 
     Parameters
     ----------
@@ -78,6 +77,12 @@ def ipvc(
     Consensus
         ``objective`` is the weighted sum of 1 - m over all labels; ``value`` their mean
         share m.
+
+    Notes
+    -----
+    A start ends when nothing moves, when an assignment comes back, or after
+    ``max_iter``. As in the paper it then keeps the assignment it has, even if it passed
+    a better one; of the starts' ends the one of lowest ``objective`` is returned.
 
     References
     ----------

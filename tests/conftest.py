@@ -1,6 +1,24 @@
-"""Fixtures that run a test on every backend: also on cupy, emulated on the CPU."""
+"""Where tests run: on every backend, cupy on a device or emulated on the CPU.
+
+The rule: a test runs once per backend unless it never computes with one. A module of
+tests says so in one line::
+
+    pytestmark = pytest.mark.every_backend
+
+Its tests then call methods as users do, without ``backend``: the fixture makes "auto"
+mean one backend after the other, and fails if the results came from another. Tests of
+internals ask ``choose_backend("auto", None)``. Tests of text, storage or the command
+line, which would do the same work twice, leave the line out; a single test that is too
+large for the emulator says ``@pytest.mark.every_backend(emulated=False)``.
+
+The backends are those that work here. Without a device, cupy is the package's own code
+on the emulator, and Hypothesis tries only the first few examples there. With
+``GPU_CONSENSUS_REQUIRE_GPU=1`` cupy is the real one, its tests carry the mark ``gpu``,
+and they fail where there is no device.
+"""
 
 import contextlib
+import functools
 import os
 
 import cudaemu
@@ -9,14 +27,45 @@ from hypothesis import settings
 
 from gpu_consensus.backends import NAMES, choose_backend, why_unavailable
 from gpu_consensus.backends.cuda_compile import compiled
+from gpu_consensus.result import Consensus
 
 # the same examples in every run; HYPOTHESIS_PROFILE=explore looks for new ones
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
+NEEDS_GPU = bool(os.environ.get("GPU_CONSENSUS_REQUIRE_GPU"))
 HERE = [name for name in NAMES if name != "auto" and not why_unavailable(name)]
-EMULATED = [] if "cupy" in HERE else ["cupy"]
+EMULATED = "cupy" not in HERE and not NEEDS_GPU
+EMULATED_EXAMPLES = 8
+BACKENDS = [name for name in NAMES if name in HERE or name == "cupy"]
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "every_backend(emulated=True): run once per backend; see conftest",
+    )
+
+
+def backend_parameters(names):
+    """Return backends as parameters; a real device carries the mark ``gpu``."""
+    return [
+        pytest.param(name, marks=pytest.mark.gpu)
+        if name == "cupy" and NEEDS_GPU
+        else name
+        for name in names
+    ]
+
+
+def pytest_generate_tests(metafunc):
+    mark = metafunc.definition.get_closest_marker("every_backend")
+    if mark is None:
+        return
+    names = BACKENDS
+    if EMULATED and not mark.kwargs.get("emulated", True):
+        names = [name for name in names if name != "cupy"]
+    metafunc.parametrize("auto_backend", backend_parameters(names), indirect=True)
 
 
 @contextlib.contextmanager
@@ -32,14 +81,85 @@ def emulated(*devices):
         compiled.cache_clear()
 
 
+@contextlib.contextmanager
+def running(name):
+    """Make a backend usable: cupy is emulated unless there is a device."""
+    if name == "cupy" and EMULATED:
+        with emulated():
+            yield
+        return
+    reason = why_unavailable(name)
+    if reason:
+        pytest.fail(reason)
+    yield
+
+
 @pytest.fixture
 def emulated_cupy():
     with emulated() as cupy:
         yield cupy
 
 
-@pytest.fixture(params=[*HERE, *EMULATED])
+@pytest.fixture(params=backend_parameters(["cupy"]))
+def device(request):
+    """The cupy backend on a device, emulated if there is none."""
+    with running(request.param):
+        yield choose_backend(request.param, None)
+
+
+@pytest.fixture(params=backend_parameters(BACKENDS))
 def backend(request):
     """Each backend; cupy is the package's own code on the emulator."""
-    with emulated() if request.param in EMULATED else contextlib.nullcontext():
+    with running(request.param):
         yield choose_backend(request.param, None)
+
+
+@pytest.fixture(autouse=True)
+def auto_backend(request):
+    """Make "auto" mean one backend for a marked test; its results must come from there.
+
+    For all others nothing happens, and this is None.
+    """
+    name = getattr(request, "param", None)
+    if name is None:
+        yield None
+        return
+    make, ran = Consensus.__init__, []
+
+    @functools.wraps(make)
+    def make_and_note(self, *args, **fields):
+        make(self, *args, **fields)
+        ran.append(self.backend)
+
+    with pytest.MonkeyPatch.context() as patch, running(name):
+        patch.setattr(Consensus, "__init__", make_and_note)
+        patch.setenv("GPU_CONSENSUS_BACKEND", name)
+        if name == "cupy" and EMULATED:
+            _few_examples(request.function, patch)
+        assert choose_backend("auto", None).name == name
+        yield name
+    assert not ran or name in ran
+
+
+def _few_examples(test, patch):
+    """Let only the first examples of a Hypothesis test reach its body.
+
+    After a failure all do, since Hypothesis then repeats and shrinks it.
+    """
+    handle = getattr(test, "hypothesis", None)
+    if handle is None:
+        return
+    body, left = handle.inner_test, EMULATED_EXAMPLES
+
+    @functools.wraps(body)
+    def first_few(*args, **options):
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            try:
+                body(*args, **options)
+            except BaseException:
+                left = 10**9
+                raise
+
+    patch.setattr(handle, "inner_test", first_few)

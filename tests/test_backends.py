@@ -1,7 +1,7 @@
 """Every primitive of the seam against its triple-loop oracle.
 
-The reference is compared with the loops; other backends with the reference, in
-``test_cupy_backend.py``.
+All backends are compared with the loops here; cupy also with numpy, at the sizes where
+kernels go wrong, in ``test_cupy_backend.py``.
 """
 
 import inspect
@@ -49,24 +49,28 @@ def draw(shape):
     return rng, codes, offsets, assignment, table
 
 
+@pytest.mark.every_backend
 @given(shapes)
 @settings(max_examples=60, deadline=None)
 def test_count_and_recount_equal_the_triple_loop(shape):
-    backend = NumpyBackend()
+    backend = choose_backend("auto", None)
     rng, codes, offsets, before, _ = draw(shape)
-    k = shape["n_clusters"]
-    counts = backend.count(codes, offsets, before, k)
+    k, held, up = shape["n_clusters"], backend.hold(codes), backend.to_device
+    counts = backend.count(held, offsets, up(before), k)
     assert counts.dtype == np.int64
-    assert np.array_equal(counts, oracles.count(codes, offsets, before, k))
+    expected = oracles.count(codes, offsets, before, k)
+    assert np.array_equal(backend.to_host(counts), expected)
     for share in (0.1, 0.9):
         after = before.copy()
         moved = rng.random(after.shape) < share
         after[moved] = rng.integers(k + 1, size=int(moved.sum()))
         updated = counts.copy()
-        backend.recount(codes, offsets, before, after, updated)
-        assert np.array_equal(updated, oracles.count(codes, offsets, after, k))
+        backend.recount(held, offsets, up(before), up(after), updated)
+        expected = oracles.count(codes, offsets, after, k)
+        assert np.array_equal(backend.to_host(updated), expected)
 
 
+@pytest.mark.every_backend
 @given(shapes, st.sampled_from(["none", "flat", "full"]))
 @settings(max_examples=60, deadline=None)
 def test_assign_equals_the_triple_loop_bit_for_bit(shape, row_table_kind):
@@ -78,18 +82,20 @@ def test_assign_equals_the_triple_loop_bit_for_bit(shape, row_table_kind):
         row_table = rng.normal(size=size).astype(np.float32)
     winner, best, gap = oracles.assign(codes, offsets, table, weight, row_table)
     for threads in (1, 2):
-        found = NumpyBackend(threads).assign(
-            codes,
+        backend = choose_backend("auto", None, threads)
+        up, down = backend.to_device, backend.to_host
+        found = backend.assign(
+            backend.hold(codes),
             offsets,
-            table,
-            row_weight=weight,
-            row_table=row_table,
+            up(table),
+            row_weight=None if weight is None else up(weight),
+            row_table=None if row_table is None else up(row_table),
             best=True,
             gap=True,
         )
-        assert np.array_equal(found.assignment, winner)
-        assert np.array_equal(found.best, best)
-        assert np.array_equal(found.gap, gap)
+        assert np.array_equal(down(found.assignment), winner)
+        assert np.array_equal(down(found.best), best)
+        assert np.array_equal(down(found.gap), gap)
 
 
 def test_assign_does_not_depend_on_the_cut(backend):
@@ -151,14 +157,17 @@ def test_soft_count_of_hard_labels_is_count(backend):
     assert np.array_equal(soft >> 32, counts)
 
 
+@pytest.mark.every_backend
 @given(shapes)
 @settings(max_examples=25, deadline=None)
 def test_coassociation_tiles_equal_pair_loops(shape):
+    backend = choose_backend("auto", None)
     rng, codes, _, _, _ = draw(shape)
     n_labels = np.asarray(shape["n_labels"])
     rows = rng.integers(shape["n"], size=4)
     columns = rng.integers(shape["n"], size=3)
-    same, both = NumpyBackend().coassociation(codes, n_labels, rows, columns)
+    tile = backend.coassociation(backend.hold(codes), n_labels, rows, columns)
+    same, both = map(backend.to_host, tile)
     for a, l in enumerate(rows):
         for b, m in enumerate(columns):
             pairs = [(x[l], x[m], k) for x, k in zip(codes, n_labels, strict=True)]
@@ -179,6 +188,15 @@ def test_every_backend_has_the_signatures_of_the_protocol(backend):
             continue
         expected = inspect.signature(member)
         assert inspect.signature(getattr(type(backend), name)) == expected, name
+
+
+@pytest.mark.every_backend
+def test_a_marked_test_runs_where_its_name_says(request):
+    """It need not ask for the fixture by name."""
+    expected = request.node.callspec.params["auto_backend"]
+    assert f"[{expected}]" in request.node.name
+    assert choose_backend("auto", None).name == expected
+    assert gpc.kcc(np.array([[0], [1], [1]]), 2, random_state=0).backend == expected
 
 
 def test_threads(monkeypatch):

@@ -1,10 +1,12 @@
 """The benchmark command: what it writes, what it says, how it fails."""
 
+import importlib.util
 import json
 import resource
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +14,12 @@ import oracles
 import pytest
 
 import gpu_consensus as gpc
-from bench import cli, formulas
+from bench import cli, formulas, methods, methods_plot, nguyen_caruana
 from bench.kcc_paper import N_REFERENCE, RN_PAPER, UTILITIES
+from bench.mcla_peer import mcla_table
+from bench.nguyen_caruana import MEASURES
 from bench.render import to_markdown
+from bench.suite import Context
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -210,3 +215,65 @@ def test_formula_agrees_with_the_definition(utility):
 def test_paper_has_a_number_for_every_utility():
     assert N_REFERENCE == 20
     assert all(set(cells) == set(UTILITIES) for cells in RN_PAPER.values())
+
+
+def test_wins_are_counted_as_in_table_2():
+    lower = dict.fromkeys(list(MEASURES)[:3], 0.2)
+    base = {**lower, "nmi": 0.5, "accuracy": 0.5, "compactness": 1.0, "generator": "g"}
+    rows = [
+        {**base, "data": "a", "method": "IVC"},
+        {**base, "data": "a", "method": "HAC", "nmi": 0.7, "compactness": 2.0},
+        {**base, "data": "b", "method": "IVC", "van_dongen": 0.1},
+        {**base, "data": "b", "method": "HAC"},
+    ]
+    first, second = nguyen_caruana._wins(rows, ["IVC", "HAC"]).rows
+    assert first["nmi"] == "1/2"  # a tie counts for both
+    assert second["nmi"] == "2/2"
+    assert first["van_dongen"] == "2/2"
+    assert second["van_dongen"] == "1/2"
+    assert second["compactness"] == "1/2"
+    assert first["total"] == "11/12"
+
+
+def test_cost_of_methods_is_measured(monkeypatch):
+    monkeypatch.setattr(gpc, "METHODS", {"vote": gpc.vote, "hac": gpc.hac})
+    tables = list(methods.run(Context(quick=True)))
+    assert [table.name for table in tables] == ["time", "processor", "memory"]
+    assert [row["method"] for row in tables[0].rows] == ["vote", "hac"]
+    for row in tables[0].rows:
+        assert 0 < row["s_1000"] < 60
+        assert row["mb_1000"] >= 0
+        assert row["cpu_1000"] > 0
+        assert row["agreement"] > 0.8
+    # four times n, sixteen times the time: the next size is not worth trying
+    slow = {"cpu_1000": 2.0, "cpu_4000": 32.0}
+    assert methods._expected(slow, [1000, 4000, 8000], 8000) == pytest.approx(128)
+
+
+def test_costs_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    rows = [{"method": "vote", "s_300": 0.1, "s_1000": 0.2, "cpu_300": 0.1}]
+    table = methods._time_table(rows, [300, 1000], [])
+    stored = {**STORED, "tables": [asdict(table)]}
+    methods_plot.draw(stored, tmp_path / "x.svg")
+    assert "svg" in (tmp_path / "x.svg").read_text()
+
+
+def test_a_refusal_for_want_of_memory_is_a_reason(monkeypatch):
+    def refuse(*args, **options):
+        if args[0].n_samples > 100:
+            raise MemoryError("hac needs more")
+
+    monkeypatch.setattr(gpc, "METHODS", {"hac": refuse})
+    assert methods.measure("hac", {}, 300) == {"error": "hac needs more"}
+
+
+def test_mcla_is_timed_beside_its_peer_or_says_why_not():
+    table = mcla_table(Context(quick=True))
+    if importlib.util.find_spec("ensembleclustering") is None:
+        assert not table.rows
+        assert "pip install" in table.skipped[0].reason
+        return
+    for row in table.rows:
+        assert row["ours_anmi"] > row["peer_anmi"] - 0.05
+    assert table.claims[0].passed is None  # seconds decide nothing here

@@ -626,6 +626,105 @@ def test_transfers(cupy):
     assert cupy.cuda.get_elapsed_time(start, end) >= 0
 
 
+def test_work_waits_in_its_stream(cupy):
+    """Late: a copy is done when somebody waits for it, and not before."""
+    side = cupy.cuda.Stream(non_blocking=True)
+    pinned = cupy._modules["cupyx"].empty_pinned(4, np.uint8)
+    with configured(streams="late"):
+        array = cupy.zeros(4, np.uint8)
+        cupy.cuda.Stream.null.synchronize()
+        pinned[:] = 1
+        array.set(pinned, stream=side)
+        arrived = side.record()
+        pinned[:] = 2  # too early: the copy has not been done
+        assert not arrived.done
+        assert not side.done
+        assert array.get().tolist() == [0] * 4  # the default stream waits for nobody
+        cupy.cuda.get_current_stream().wait_event(arrived)
+        assert array.get().tolist() == [2] * 4
+        assert arrived.done
+        assert side.done
+        array.set(np.full(4, 3, np.uint8), stream=side)  # not pinned: read at once
+        cupy.cuda.runtime.deviceSynchronize()
+        assert array.get().tolist() == [3] * 4
+        unrecorded = cupy.cuda.Event()
+        side.wait_event(unrecorded)
+        unrecorded.synchronize()
+        assert unrecorded.done
+    with pytest.raises(RuntimeError, match="no timing"):
+        cupy.cuda.get_elapsed_time(arrived, cupy.cuda.Event(disable_timing=True))
+
+
+def test_blocking_streams_and_the_default_one_wait_for_each_other(cupy):
+    with configured(streams="late"):
+        array = cupy.zeros(4, np.uint8)
+        side = cupy.cuda.Stream()
+        array.set(np.full(4, 3, np.uint8), stream=side)
+        doubled = array + array
+        with side:
+            again = doubled + array
+        assert again.get(stream=side).tolist() == [9] * 4
+
+
+def test_queued_computations_give_what_they_give_at_once(cupy):
+    def compute():
+        host = np.arange(12, dtype=np.int32).reshape(3, 4)
+        array = cupy.asarray(host)
+        array[1] = 7
+        array[[0, 2], 1:3] = cupy.asarray(np.array([[1, 2], [3, 4]], np.int32))
+        picked = array[[2, 0]][:, cupy.asarray(np.array([3, 0]))]
+        array += array
+        mask = array[array > 6]
+        cupy.subtract(array, 1, out=array)
+        parts = cupy.concatenate([picked.T, picked.astype(np.int64)])
+        return [a.get() for a in (array, picked, mask, parts, array.sum(axis=1))]
+
+    expected = compute()
+    for schedule in cudaemu.STREAMS[1:]:
+        with configured(streams=schedule):
+            found = compute()
+        for a, b in zip(found, expected, strict=True):
+            assert a.dtype == b.dtype
+            assert np.array_equal(a, b)
+
+
+def test_freed_memory_is_handed_out_again_in_the_order_of_its_stream(cupy):
+    with configured(streams="late"):
+        array = cupy.asarray(np.ones(100, np.uint8))
+        copy = array.copy()
+        address = array.data.ptr
+        del array
+        other = cupy.zeros(100, np.uint8)
+        assert other.data.ptr == address  # though the copy is still in the queue
+        with cupy.cuda.Stream(non_blocking=True):
+            assert cupy.empty(100, np.uint8).data.ptr != address
+        assert copy.get().tolist() == [1] * 100
+        pool = cupy.get_default_memory_pool()
+        assert pool.n_free_blocks() == 1
+        assert pool.total_bytes() == pool.used_bytes() + 512
+        pool.free_all_blocks()
+        assert pool.free_bytes() == 0
+    pinned = cupy._modules["cupyx"].empty_pinned(100, np.uint8)
+    address = pinned.ctypes.data
+    pinned[:] = 1
+    del pinned
+    pinned = cupy._modules["cupyx"].empty_pinned(100, np.uint8)
+    assert pinned.ctypes.data == address
+    assert (pinned == 0xFF).all()
+    pool = cupy.get_default_pinned_memory_pool()
+    pool.free_all_blocks()
+    assert pool.n_free_blocks() == 0
+
+
+def test_a_bug_in_a_queued_kernel_shows_when_it_is_waited_for(cupy):
+    code = 'extern "C" __global__ void k(int* out) { out[-9000] = 1; }'
+    array = cupy.zeros(3, np.int32)
+    with configured(streams="late", mode="check"):
+        compiled(cupy, code)((1,), (1,), (array,))
+        with pytest.raises(KernelFault):
+            array.get()
+
+
 def test_out_of_memory_and_accounts():
     cupy = make_cupy((DeviceSpec(memory=1 << 20),))
     pool = cupy.get_default_memory_pool()

@@ -18,7 +18,6 @@ from gpu_consensus.backends import (
     cuda_source,
     why_unavailable,
 )
-from gpu_consensus.backends.cuda_launcher import DeviceMemoryWarning
 from gpu_consensus.backends.cuda_source import all_kernels, source
 from gpu_consensus.backends.launch_plan import count_groups, plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
@@ -114,7 +113,7 @@ def test_without_the_swizzle_lanes_wait_for_each_other(emulated_cupy, monkeypatc
 
 @pytest.mark.parametrize("utility", UTILITIES)
 @pytest.mark.parametrize("missing", [0.0, 0.5])
-def test_kcc_gives_equal_labels_end_to_end(emulated_cupy, utility, missing):
+def test_kcc_gives_equal_labels_end_to_end(device, utility, missing):
     labels, _ = noisy(3, n=150, r=10, missing=missing)
     options = {"utility": utility, "n_init": 3, "random_state": 1}
     on_device = gpc.kcc(labels, 4, backend="cupy", **options)
@@ -126,7 +125,7 @@ def test_kcc_gives_equal_labels_end_to_end(emulated_cupy, utility, missing):
 
 
 @pytest.mark.parametrize("init", ["partition", "random", "careful", "labels"])
-def test_every_start_and_kept_gaps_too(emulated_cupy, init):
+def test_every_start_and_kept_gaps_too(device, init):
     labels, _ = noisy(5, n=90, r=6, missing=0.3)
     labels[[4, 50]] = -1
     if init == "labels":
@@ -143,7 +142,7 @@ def test_every_start_and_kept_gaps_too(emulated_cupy, init):
     assert np.array_equal(results[0].confidence, results[1].confidence)
 
 
-def test_a_utility_of_ones_own_makes_its_table_on_the_host(emulated_cupy):
+def test_a_utility_of_ones_own_makes_its_table_on_the_host(device):
     labels, _ = noisy(6)
     cubic = gpc.Utility(lambda m: (m**3).sum(-1), lambda m: 3 * m**2)
     on_device, on_host = (
@@ -153,14 +152,14 @@ def test_a_utility_of_ones_own_makes_its_table_on_the_host(emulated_cupy):
     assert np.array_equal(on_device.labels, on_host.labels)
 
 
-def test_labels_come_back_where_the_codes_are(emulated_cupy):
+def test_labels_come_back_where_the_codes_are(device):
     labels, _ = noisy(7)
     ens = gpc.Ensemble(labels)
     there = ens.to("cupy")
-    assert isinstance(there.codes, emulated_cupy.ndarray)
+    assert isinstance(there.codes, device.xp.ndarray)
     result = gpc.kcc(there, 3, random_state=0)
     assert result.backend == "cupy"
-    assert isinstance(result.labels, emulated_cupy.ndarray)
+    assert isinstance(result.labels, device.xp.ndarray)
     expected = gpc.kcc(ens, 3, backend="numpy", random_state=0)
     assert np.array_equal(result.labels.get(), expected.labels)
     assert np.array_equal(result.confidence, expected.confidence)
@@ -173,6 +172,7 @@ def test_codes_stay_on_the_device_during_a_fit(emulated_cupy, monkeypatch):
     ens = gpc.Ensemble(labels)
     uploads, downloads = [], []
     up, down = emulated_cupy.asarray, emulated_cupy.asnumpy
+    put = emulated_cupy.ndarray.set
 
     def asarray(array, *rest, **options):
         if isinstance(array, np.ndarray) and not isinstance(
@@ -185,13 +185,20 @@ def test_codes_stay_on_the_device_during_a_fit(emulated_cupy, monkeypatch):
         downloads.append(array.nbytes)
         return down(array, *rest)
 
+    def set_row(array, host, stream=None):
+        rows.append(host.nbytes)
+        put(array, host, stream)
+
+    rows = []
+    monkeypatch.setattr(emulated_cupy.ndarray, "set", set_row)
     monkeypatch.setattr(emulated_cupy, "asarray", asarray)
     monkeypatch.setattr(emulated_cupy, "asnumpy", asnumpy)
     result = gpc.kcc(
         ens, 4, "c", n_init=1, refine=False, backend="cupy", random_state=0
     )
     codes = ens.codes.nbytes
-    assert sum(size >= codes for size in uploads) == 1
+    assert sum(rows) == codes
+    assert max(uploads) < codes
     counts = 8 * int(ens.offsets[-1]) * 4
     assert max(downloads) <= max(counts, 400)
     assert sum(downloads) <= (counts + 64) * (result.n_iter + 1)
@@ -212,59 +219,46 @@ def test_codes_larger_than_the_device_are_streamed():
     assert np.array_equal(result.history, expected.history)
 
 
-def test_streamed_blocks_are_the_codes(emulated_cupy):
+def test_codes_need_not_lie_side_by_side(device):
+    rng, ens, _, after = kernel_matrix.draw(CASES[0] | {"n": 200, "n_clusters": 3})
+    offsets, codes = ens.offsets, ens.codes[:, ::2]
+    table = rng.random((int(offsets[-1]), len(after), 3), dtype=np.float32)
+    held = device.to_device(ens.codes)[:, ::2]
+    found = device.assign(held, offsets, device.to_device(table)).assignment
+    expected = NumpyBackend().assign(codes, offsets, table).assignment
+    assert np.array_equal(device.to_host(found), expected)
+
+
+def test_no_objects_are_no_work(device):
+    """CuPy makes one block of an empty grid; the backend must not launch it."""
+    codes = device.xp.zeros((2, 5), np.uint8)[:, :0]
+    offsets, up = np.array([0, 3, 6]), device.to_device
+    nobody = device.xp.zeros((1, 0), np.uint8)
+    assert device.to_host(device.count(codes, offsets, nobody, 2)).sum() == 0
+    assert (
+        device.to_host(
+            device.weigh(codes, offsets, nobody, up(np.zeros(0, np.int64)), 2)
+        ).sum()
+        == 0
+    )
+    table = up(np.ones((6, 1, 2), np.float32))
+    assert device.assign(codes, offsets, table, best=True).best.shape == (1, 0)
+    assert device.scores(codes, offsets, table.astype(float)).shape == (0, 1, 2)
+    shares = up(np.ones((0, 1, 2)))
+    assert device.to_host(device.soft_count(codes, offsets, shares)).sum() == 0
+    held, none = up(np.zeros((2, 5), np.uint8)), np.arange(0)
+    for rows, columns in ((none, np.arange(3)), (np.arange(3), none), (none, none)):
+        found = device.coassociation(held, np.array([2, 2]), rows, columns)
+        assert found.same.shape == (len(rows), len(columns))
+
+
+def test_streamed_blocks_are_the_codes(device):
     codes = np.random.default_rng(0).integers(9, size=(3, 101), dtype=np.uint8)
     for step in (1, 10, 50, 101, 500):
         seen = np.empty_like(codes)
-        for rows, block in StreamedCodes(emulated_cupy, codes).blocks(step):
+        for rows, block in StreamedCodes(device.xp, codes).blocks(step):
             seen[:, rows] = block.get()
         assert np.array_equal(seen, codes)
-
-
-def test_out_of_memory_halves_the_work_and_says_so(emulated_cupy, monkeypatch):
-    rng = np.random.default_rng(0)
-    case = {"n": 257, "n_labels": 7, "n_clusters": 3, "n_restarts": 2}
-    case |= {"missing": 0.0, "repeat": 1}
-    _, ens, _, _ = kernel_matrix.draw(case)
-    table = rng.random((int(ens.offsets[-1]), 2, 3), dtype=np.float32)
-    backend = choose_backend("cupy", None)
-    whole = backend._assign
-
-    def small_only(codes, *rest):
-        if codes.shape[1] > 100:
-            raise emulated_cupy.cuda.memory.OutOfMemoryError(1, 1)
-        return whole(codes, *rest)
-
-    monkeypatch.setattr(backend, "_assign", small_only)
-    codes, options = backend.hold(ens.codes), {"best": True, "gap": True}
-    with pytest.warns(DeviceMemoryWarning) as said:
-        found = backend.assign(codes, ens.offsets, backend.to_device(table), **options)
-    assert "257 objects at once; going on with 129" in str(said[0].message)
-    expected = NumpyBackend().assign(ens.codes, ens.offsets, table, **options)
-    for field in expected._fields:
-        assert np.array_equal(getattr(found, field).get(), getattr(expected, field))
-    with pytest.warns(DeviceMemoryWarning):
-        lean = backend.assign(codes, ens.offsets, backend.to_device(table))
-    assert lean.best is None
-    assert lean.gap is None
-
-    def never(codes, *rest):
-        raise emulated_cupy.cuda.memory.OutOfMemoryError(1, 1)
-
-    monkeypatch.setattr(backend, "_assign", never)
-    with pytest.warns(DeviceMemoryWarning), pytest.raises(MemoryError):
-        backend.assign(codes[:, :2], ens.offsets, backend.to_device(table))
-
-
-def test_out_of_memory_at_the_door_streams(emulated_cupy, monkeypatch):
-    codes = np.zeros((2, 10), dtype=np.uint8)
-
-    def full(array):
-        raise emulated_cupy.cuda.memory.OutOfMemoryError(1, 1)
-
-    backend = choose_backend("cupy", None)
-    monkeypatch.setattr(emulated_cupy, "asarray", full)
-    assert isinstance(backend.hold(codes), StreamedCodes)
 
 
 def test_indices_beyond_31_bits(tmp_path):
@@ -339,10 +333,9 @@ def test_no_cupy_no_device_and_an_old_device_say_so():
         assert why_unavailable("cupy") == ""
 
 
-def test_numpy_codes_in_the_wrong_place_are_refused(emulated_cupy):
-    backend = choose_backend("cupy", None)
+def test_numpy_codes_in_the_wrong_place_are_refused(device):
     with pytest.raises(TypeError, match="was given NumPy codes; move them with"):
-        backend.count(np.zeros((1, 3), np.uint8), np.array([0, 2]), np.zeros((1, 3)), 1)
+        device.count(np.zeros((1, 3), np.uint8), np.array([0, 2]), np.zeros((1, 3)), 1)
 
 
 def test_codes_on_another_device_are_refused():

@@ -88,6 +88,38 @@ def test_same_seed_same_ensemble_for_any_number_of_workers(strategy):
         assert not same(runs[0], other)
 
 
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_sampled_rows_do_not_depend_on_the_workers(form, metric):
+    X = form(blobs(2500, d=20)[0])
+    options = {"k_range": (3, 9), "metric": metric, "random_state": 1}
+    runs = [generate_partitions(X, 6, n_jobs=n, **options) for n in (1, 3)]
+    assert same(*runs)
+    assert not same(
+        runs[0], generate_partitions(X, 6, rows_per_cluster=None, **options)
+    )
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_units_do_not_matter(strategy, metric):
+    X, _ = blobs(60)
+    options = {"n_clusters": 3, "metric": metric, "random_state": 0, "n_jobs": 1}
+    plain = generate_partitions(X, 8, strategy, **options)
+    for exponent in (-200, -3, 200):
+        other = generate_partitions(np.ldexp(X, exponent), 8, strategy, **options)
+        assert same(plain, other)
+
+
+def test_a_far_origin_does_not_eat_the_digits():
+    X, truth = blobs(300)
+    ens = generate_partitions(X + 1e9, 5, "restarts", 3, random_state=0)
+    for labels in ens.labels.T:
+        assert adjusted_rand_score(truth, labels) > 0.5
+    near = generate_partitions(X, 5, "restarts", 3, random_state=0)
+    assert adjusted_rand_score(near.labels[:, 0], ens.labels[:, 0]) > 0.99
+
+
 def test_processes_give_the_same():
     X, _ = blobs()
     threads = generate_partitions(X, 4, n_clusters=3, n_jobs=2, random_state=5)
@@ -230,7 +262,12 @@ def test_rows_leaves_the_rest_missing():
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_complete_predicts_from_the_nearest_centroid(metric, form):
     X = documents()
-    kwargs = {"sample_share": 0.5, "metric": metric, "random_state": 3}
+    kwargs = {
+        "sample_share": 0.5,
+        "metric": metric,
+        "max_iter": 100,
+        "random_state": 3,
+    }
     part = generate_partitions(form(X), 12, "rows", 3, **kwargs).labels
     full = generate_partitions(form(X), 12, "rows", 3, complete=True, **kwargs).labels
     assert (full >= 0).all()
@@ -438,6 +475,8 @@ def test_bad_features(X, message):
             RuntimeError,
             "backend='cupy' cannot generate partitions",
         ),
+        ({"max_iter": 0}, ValueError, "max_iter=0 should be >= 1"),
+        ({"rows_per_cluster": 0}, ValueError, "rows_per_cluster=0 should be >= 1; or"),
         ({"n_jobs": 0}, ValueError, "n_jobs=0 should be an integer >= 1, or -1"),
         ({"n_jobs": 1.5}, ValueError, "n_jobs=1.5 should be an integer"),
         ({"n_features": 2}, ValueError, "n_features=2 is only for strategy='rfs'"),
@@ -720,6 +759,8 @@ def test_checkpoint_of_another_call(tmp_path):
     other[3, 3] += 1e-9
     for features, options, what in [
         (X, {"n_clusters": 4}, r"k_range was \[3, 6\], is \[4, 6\]"),
+        (X, {"max_iter": 11}, "max_iter was 10, is 11"),
+        (X, {"rows_per_cluster": None}, "rows_per_cluster was 64, is None"),
         (X, {"metric": "cosine"}, "metric was 'euclidean', is 'cosine'"),
         (X, {"strategy": "restarts"}, "strategy was 'rps', is 'restarts'"),
         (X, {"random_state": 1}, "random_state differs"),

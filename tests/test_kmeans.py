@@ -1,4 +1,4 @@
-"""k-means: the spherical one against loops and brute force, the other by its means."""
+"""k-means against brute force, loops and scikit-learn."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score, pairwise_distances_argmin
 from threadpoolctl import threadpool_limits
 
@@ -149,16 +150,94 @@ def test_cosine_refuses_rows_it_cannot_measure():
         kmeans(np.array([[1.0], [1e200]]), 1, 0, metric="cosine")
 
 
-def test_euclidean_is_scikit_learn():
-    X, truth = blobs()
-    labels, centroids = kmeans(X, 3, 1)
-    assert labels.dtype == np.int32
-    assert adjusted_rand_score(truth, labels) == 1
-    for k in range(3):
-        assert np.allclose(centroids[k], X[labels == k].mean(axis=0))
-    assert np.array_equal(nearest(X, centroids), labels)
+def inertia(X, labels):
+    """What k-means minimises: squared distances from the means."""
+    return sum(
+        ((X[labels == k] - X[labels == k].mean(0)) ** 2).sum() for k in set(labels)
+    )
+
+
+def test_euclidean_finds_the_best_of_all_partitions():
+    X = np.random.default_rng(1).normal(size=(9, 3)) + 1e4
+    best = min(
+        inertia(X, np.array((0, *rest)))
+        for rest in itertools.product(range(2), repeat=8)
+        if any(rest)
+    )
+    assert min(inertia(X, kmeans(X, 2, s)[0]) for s in range(20)) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("init", ["k-means++", "random"])
+def test_euclidean_ends_at_a_fixed_point_as_good_as_scikit_learn(form, init):
+    X = np.random.default_rng(0).normal(size=(400, 4)) ** 3
+    ours, theirs = [], []
+    for seed in range(15):
+        labels, centroids = kmeans(form(X), 7, seed, init=init)
+        assert labels.dtype == np.int32
+        assert np.array_equal(labels, pairwise_distances_argmin(X, centroids))
+        means = [X[labels == k].mean(axis=0) for k in range(7)]
+        assert np.allclose(centroids, means)
+        assert np.array_equal(nearest(form(X), centroids), labels)
+        ours.append(inertia(X, labels))
+        with threadpool_limits(1):
+            model = KMeans(7, init=init, n_init=1, random_state=seed).fit(X)
+        theirs.append(inertia(X, model.labels_))
+    assert np.mean(ours) <= np.mean(theirs) * 1.1
+
+
+def test_more_clusters_than_rows():
     with pytest.raises(ValueError, match="n_samples=2 should be >= n_clusters=3"):
-        kmeans(X[:2], 3, 0)
+        kmeans(np.zeros((2, 1)), 3, 0)
+
+
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 12),
+    st.sampled_from(["k-means++", "random"]),
+    st.sampled_from([np.float32, np.float64]),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_euclidean_uses_as_many_clusters_as_there_are_rows(seed, k, init, dtype, wide):
+    rng = np.random.default_rng(seed)
+    distinct = rng.permutation(40)[: rng.integers(1, 8)].astype(dtype)[:, None]
+    rows = np.concatenate(
+        [np.arange(len(distinct)), rng.integers(len(distinct), size=12)]
+    )
+    X = distinct[rows]
+    X = sparse.csr_array(X + 1) if wide else X * dtype(2.0**90) + dtype(2.0**95)
+    labels, centroids = kmeans(X, k, seed, init=init)
+    assert centroids.dtype == dtype
+    assert len(centroids) == len(set(labels)) == min(k, len(distinct))
+    assert np.array_equal(labels, nearest(X, centroids))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_centroids_learned_from_a_sample_label_every_row(metric, form):
+    X, truth = blobs(5000, n_blobs=4)
+    X = form(X)
+    labels, centroids = kmeans(X, 4, 1, metric=metric, rows_per_cluster=10)
+    assert adjusted_rand_score(truth, labels) == 1
+    assert np.array_equal(labels, nearest(X, centroids, metric))
+    whole, others = kmeans(X, 4, 1, metric=metric)
+    assert adjusted_rand_score(whole, labels) == 1
+    assert not np.allclose(centroids, others)  # they saw fewer rows
+
+
+def test_a_sample_without_enough_distinct_rows_is_given_up():
+    X = np.zeros((20_000, 2))
+    X[[5, 700, 9000]] = [[1, 0], [0, 1], [5, 5]]
+    for seed in range(5):
+        labels, _ = kmeans(X, 4, seed, rows_per_cluster=1)
+        assert len({labels[0], labels[5], labels[700], labels[9000]}) == 4
+
+
+def test_few_iterations_stop_early():
+    X = np.random.default_rng(0).normal(size=(2000, 5))
+    found = [inertia(X, kmeans(X, 20, 0, max_iter=m)[0]) for m in (1, 3, 100)]
+    assert found[0] > found[1] > found[2]
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6])
@@ -167,7 +246,8 @@ def test_nearest_agrees_with_scikit_learn(offset, monkeypatch):
     centroids = X[:7] + offset
     expected = pairwise_distances_argmin(X, X[:7])
     assert np.array_equal(nearest(X + offset, centroids), expected)
-    monkeypatch.setattr("gpu_consensus.kmeans.BLOCK_BYTES", 1)  # the smallest blocks
+    for name in ("DENSE_BYTES", "SPARSE_BYTES"):  # the smallest blocks
+        monkeypatch.setattr(f"gpu_consensus.generation.rows.{name}", 1)
     assert np.array_equal(nearest(X + offset, centroids), expected)
     if offset == 0:
         assert np.array_equal(nearest(sparse.csr_array(X), centroids), expected)

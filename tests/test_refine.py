@@ -13,6 +13,8 @@ from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.refine import refine
 from gpu_consensus.utilities import Segments, Utility, parse_utility
 
+pytestmark = pytest.mark.every_backend
+
 FORMULAS = {name: parse_utility(name)[1] for name in ("c", "h", "cos", "l3", "l8")} | {
     "mine": Utility(lambda m: (m**4).sum(-1), lambda m: 4 * m**3).formula()
 }

@@ -1,5 +1,7 @@
 """SEC against the theorems of its paper and the weighted k-means they name."""
 
+from fractions import Fraction
+
 import numpy as np
 import oracles
 import pytest
@@ -8,6 +10,8 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
+
+pytestmark = pytest.mark.every_backend
 
 
 def coassociation(labels):
@@ -81,13 +85,13 @@ def test_worked_examples(rows, k, expected):
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
-def test_equal_labels_on_the_emulated_device(emulated_cupy, missing):
+def test_equal_labels_on_every_backend(auto_backend, missing):
     labels, _ = noisy(1, n=120, r=8, missing=missing)
     there, here = (
         gpc.sec(labels, 4, n_init=4, backend=name, random_state=0)
-        for name in ("cupy", "numpy")
+        for name in (auto_backend, "numpy")
     )
-    assert there.backend == "cupy"
+    assert there.backend == auto_backend
     assert np.array_equal(there.labels, here.labels)
     assert np.array_equal(there.history, here.history)
 
@@ -151,3 +155,87 @@ def test_what_sec_does_not_know_is_refused():
     huge._codes = np.broadcast_to(np.zeros(1, np.uint8), (9, 2**31))
     with pytest.raises(ValueError, match="too large for sec"):
         gpc.sec(huge, 2)
+
+
+def evenly_weighted(rng, missing):
+    """Labels in which every object weighs the same, with or without gaps.
+
+    All clusters of a partition have one size; with gaps, every object is missing in one
+    of six partitions, in turn.
+    """
+    if not missing:
+        sizes = (2, 3, 4, 6, 2, 3, 4)
+        return np.column_stack([rng.permutation(np.arange(24) % k) for k in sizes])
+    labels = np.full((24, 6), -1)
+    for i in range(6):
+        present = np.arange(24) % 6 != i
+        labels[present, i] = rng.permutation(np.arange(20) % 4)
+    return labels
+
+
+def exact_best(labels, consensus, k):
+    """The nearest centroid of KCC's utility c, and whether no other is as near."""
+    best, unique = [], []
+    for x in range(len(labels)):
+        scores = [Fraction(0)] * k
+        for i in np.flatnonzero(labels[x] >= 0):
+            present = labels[:, i] >= 0
+            for cluster in range(k):
+                members = labels[present & (consensus == cluster), i]
+                if not len(members):
+                    members = labels[present, i]
+                n = np.bincount(members, minlength=labels[x, i] + 1)
+                m = [Fraction(int(c), len(members)) for c in n]
+                scores[cluster] += 1 - 2 * m[labels[x, i]] + sum(p * p for p in m)
+        best.append(scores.index(min(scores)))
+        unique.append(scores.count(min(scores)) == 1)
+    return np.array(best), np.array(unique)
+
+
+@pytest.mark.filterwarnings("ignore:.* did not converge")
+@pytest.mark.parametrize("missing", [False, True])
+def test_with_unit_weights_sec_is_kcc_c(missing):
+    """A weight that all objects share divides all scores alike, so it may be 1."""
+    rows = runs = 0
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        labels, k = evenly_weighted(rng, missing), 2 + seed % 2
+        assert np.ptp(coassociation(labels).sum(axis=1)) == 0
+        init = rng.permutation(np.arange(24) % k)
+        consensus, clear = init, True
+        for _ in range(50):
+            best, unique = exact_best(labels, consensus, k)
+            for method in (gpc.sec, plain_kcc):
+                step = method(labels, k, init=consensus, max_iter=1).labels
+                # a step that does not lower the objective is taken back
+                if len(set(best[unique])) == k and not np.array_equal(step, consensus):
+                    assert np.array_equal(step[unique], best[unique])
+                    rows += int(unique.sum())
+            clear = unique.all() and len(set(best)) == k
+            if not clear or np.array_equal(best, consensus):
+                break
+            consensus = best
+        if clear:  # then nothing but the scores decides the whole run
+            for method in (gpc.sec, plain_kcc):
+                assert np.array_equal(method(labels, k, init=init).labels, consensus)
+            runs += 1
+    assert rows >= 1000
+    assert runs >= 8
+
+
+def plain_kcc(*arguments, **options):
+    return gpc.kcc(*arguments, utility="c", refine=False, **options)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.6])
+def test_row_segmentation_finds_the_clusters_of_data_never_clustered_whole(share):
+    rng = np.random.default_rng(1)
+    truth = rng.integers(4, size=400)
+    X = rng.normal(size=(400, 3)) + 7 * np.eye(4, 3)[truth]
+    ens = gpc.generate_partitions(
+        X, 60, "rows", n_clusters=4, sample_share=share, random_state=0
+    )
+    assert ens.n_missing.sum() == pytest.approx((1 - share) * ens.codes.size)
+    result = gpc.sec(ens, 4, random_state=0)
+    assert gpc.metrics.adjusted_rand(truth, result.labels) > 0.95
+    assert (np.diff(result.history) <= 1e-12).all()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +16,6 @@ FREE_SHARED = 48 << 10
 """Bytes of shared memory that a block may have without asking."""
 NULL = np.intp(0)
 """A pointer to nothing."""
-Result = TypeVar("Result")
-
-
-class DeviceMemoryWarning(UserWarning):
-    """The device ran out of memory; the work goes on in smaller parts."""
 
 
 class Launcher:
@@ -47,7 +40,12 @@ class Launcher:
         arguments: tuple[Any, ...],
         shared: int = 0,
     ) -> None:
-        """Run a kernel, asking for shared memory where it needs much."""
+        """Run a kernel, asking for shared memory where it needs much.
+
+        An empty grid is no work; CuPy would make one block of it.
+        """
+        if 0 in grid:
+            return
         function = compiled(kernel, self.device.id)
         if shared > FREE_SHARED:
             # always the same number: another thread may be about to launch this too
@@ -56,7 +54,7 @@ class Launcher:
 
     def grid(self, work: int, per_block: int) -> tuple[int]:
         """Return enough blocks for the work, but not more than the device can use."""
-        return (max(1, min(-(-work // per_block), 32 * self.n_processors)),)
+        return (min(-(-work // per_block), 32 * self.n_processors),)
 
     def rows(self, codes: Codes, offsets: Offsets) -> tuple[Any, ...]:
         """Return what every kernel over objects begins with."""
@@ -80,36 +78,13 @@ class Launcher:
             codes = self.xp.ascontiguousarray(codes)
         return codes, codes.strides[0] // codes.itemsize
 
-    def in_parts(self, work: Callable[[slice], Result], n_rows: int) -> list[Result]:
-        """Do the work at once, or in halves of halves when memory runs out."""
-        todo, done = [slice(0, n_rows)], []
-        while todo:
-            rows = todo.pop()
-            try:
-                done.append(work(rows))
-            except MemoryError:  # CuPy's own, or that of RMM after cuML was imported
-                size = rows.stop - rows.start
-                if size == 1:
-                    raise
-                self.release()
-                warnings.warn(
-                    f"the device has no memory left for {size} objects at once; going "
-                    f"on with {-(-size // 2)}.",
-                    DeviceMemoryWarning,
-                    stacklevel=4,
-                )
-                middle = rows.start + size // 2
-                todo += [slice(middle, rows.stop), slice(rows.start, middle)]
-        return done
-
     def free_memory(self) -> int:
         """Return bytes that can still be had, those that CuPy keeps among them."""
-        free, _ = self.device.mem_info
-        return int(free + self.xp.get_default_memory_pool().free_bytes())
-
-    def release(self) -> None:
-        """Give cached memory back to the device."""
-        self.xp.get_default_memory_pool().free_all_blocks()
+        pool = self.xp.get_default_memory_pool()
+        free = self.device.mem_info[0] + pool.free_bytes()
+        if pool.get_limit():
+            free = min(free, pool.get_limit() - pool.used_bytes())
+        return int(max(free, 0))
 
 
 def type_name(array: Any) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import on_device
+from gpu_consensus.arrays import on_device, size_text
 from gpu_consensus.backends.cuda_add_rem_add import add_rem_add
 from gpu_consensus.backends.cuda_compile import stage
 from gpu_consensus.backends.cuda_launcher import (
@@ -22,8 +23,15 @@ from gpu_consensus.backends.cuda_source import (
     count_kernel,
     weigh_kernel,
 )
-from gpu_consensus.backends.device_table import make_table
-from gpu_consensus.backends.launch_plan import count_groups, plan_assign
+from gpu_consensus.backends.device_assign import assign_rows
+from gpu_consensus.backends.device_memory import (
+    DeviceMemoryWarning,
+    for_fewer,
+    in_parts,
+    room_for,
+)
+from gpu_consensus.backends.device_table import make_table, what_table_needs
+from gpu_consensus.backends.launch_plan import count_groups
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import (
     Assigned,
@@ -36,11 +44,14 @@ from gpu_consensus.backends.protocol import (
     Table,
     Threshold,
 )
-from gpu_consensus.backends.streamed_codes import StreamedCodes
+from gpu_consensus.backends.streamed_codes import StreamedCodes, upload
 from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
     from gpu_consensus.lloyd import Rule
+
+
+_FEWER = "set memory_limit lower, so that fewer objects are worked on at a time"
 
 
 class CupyBackend:
@@ -57,7 +68,10 @@ class CupyBackend:
 
     def to_device(self, array: Any) -> Any:
         """See the Protocol."""
-        return self.xp.asarray(array)
+        with room_for(
+            f"an array of {size_text(array.nbytes)}", f"lower n_init, or {_FEWER}"
+        ):
+            return self.xp.asarray(array)
 
     def to_host(self, array: Any) -> Any:
         """See the Protocol."""
@@ -74,29 +88,37 @@ class CupyBackend:
                     f"{there})'."
                 )
             return codes
-        free = self.gpu.free_memory()
-        if codes.nbytes <= 0.6 * free:
+        if codes.nbytes <= 0.6 * self.gpu.free_memory():
             try:
-                return self.xp.asarray(codes)
+                return upload(self.xp, codes)
             except MemoryError:
-                self.gpu.release()
+                warnings.warn(
+                    f"the device has no memory left for {size_text(codes.nbytes)} of "
+                    "codes; going on with a range of objects at a time.",
+                    DeviceMemoryWarning,
+                    stacklevel=2,
+                )
         return StreamedCodes(self.xp, codes)
 
     def blocks(
         self, codes: Any, n_restarts: int, memory_limit: int | None
     ) -> Iterator[tuple[slice, Codes]]:
-        """See the Protocol."""
-        free = self.gpu.free_memory()
+        """See the Protocol; also what the caller computes with a range must fit."""
+        free, scratch = self.gpu.free_memory(), 32 * n_restarts
         limit = free // 4 if memory_limit is None else memory_limit
-        per_object = 32 * n_restarts
         if isinstance(codes, StreamedCodes):
-            per_object += 2 * len(codes.host) * codes.host.itemsize
-        step = max(1, limit // per_object)
-        if isinstance(codes, StreamedCodes):
-            yield from codes.blocks(step)
+            buffers = 2 * len(codes.host) * codes.host.itemsize
+            yield from codes.blocks(max(1, limit // (scratch + buffers)), scratch)
             return
-        for begin in range(0, codes.shape[1], step):
-            rows = slice(begin, min(begin + step, codes.shape[1]))
+
+        def reserve(n_rows: int) -> None:
+            self.xp.empty(n_rows * scratch, np.uint8)  # CuPy keeps it for the caller
+
+        n_samples = codes.shape[1]
+        step = max(1, min(limit // scratch, n_samples))
+        _, step = for_fewer(self.xp, reserve, step)
+        for begin in range(0, n_samples, step):
+            rows = slice(begin, min(begin + step, n_samples))
             yield rows, codes[:, rows]
 
     def table(
@@ -104,10 +126,14 @@ class CupyBackend:
     ) -> tuple[Table, Table | None]:
         """See the Protocol; rules without a kernel make their table on the host."""
         recipe = getattr(rule, "recipe", None)
+
+        def moved(made: Table | None) -> Any:
+            with room_for(*what_table_needs(counts.shape)):
+                return None if made is None else self.xp.asarray(made)
+
         if recipe is None:
             table, row_table = rule.table(self.to_host(counts), rows)
-            moved = None if row_table is None else self.to_device(row_table)
-            return self.to_device(table), moved
+            return moved(table), moved(row_table)
         with stage("table"):
             gpu, row_table, norm = self.gpu, None, None
             if recipe.norm is not None:
@@ -116,19 +142,23 @@ class CupyBackend:
             if recipe.row_utility is not None:
                 row_table = make_table(gpu, recipe, recipe.row_utility, counts, norm)
             elif recipe.row_sum is not None:
-                found = recipe.row_sum(self.to_host(counts), rows)
-                row_table = self.to_device(found)
+                row_table = moved(recipe.row_sum(self.to_host(counts), rows))
             return table, row_table
 
     def count(
         self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int
     ) -> Counts:
         """See the Protocol."""
-        shape = (int(offsets[-1]), len(assignment), n_clusters)
-        counts: Counts = self.xp.zeros(shape, dtype=np.int64)
+        counts = self._zeros(int(offsets[-1]), len(assignment), n_clusters)
         with stage("count"):
             self._count(codes, offsets, None, assignment, counts)
         return counts
+
+    def _zeros(self, n_rows: int, n_restarts: int, n_clusters: int) -> Counts:
+        shape = (n_rows, n_restarts, n_clusters)
+        with room_for(*what_table_needs(shape)):
+            counts: Counts = self.xp.zeros(shape, dtype=np.int64)
+            return counts
 
     def recount(
         self,
@@ -150,33 +180,33 @@ class CupyBackend:
         after: Assignment,
         counts: Counts,
     ) -> None:
-        rows_of_codes = self.gpu.rows(codes, offsets)
-        after = self.xp.ascontiguousarray(after)
-        if before is not None:
-            before = self.xp.ascontiguousarray(before)
-        n_restarts, n_rows = after.shape
-        n_clusters = counts.shape[2]
+        n_restarts, n_clusters = counts.shape[1:]
         groups, bins = count_groups(offsets, n_clusters, self.gpu.shared_free // 4)
         work = (len(groups) - 1) * n_restarts
-        grid = (self.gpu.grid(n_rows, 2048)[0], min(work, MOST_GRID_Y))
-        self.gpu.launch(
-            count_kernel(type_name(codes), type_name(after)),
-            grid,
-            (256,),
-            (
-                *rows_of_codes,
-                self.xp.asarray(groups),
-                np.int32(len(groups) - 1),
-                np.int32(bins),
-                NULL if before is None else before,
-                after,
-                np.int64(n_rows),
-                np.int32(n_restarts),
-                np.int32(n_clusters),
-                counts,
-            ),
-            shared=4 * bins,
-        )
+
+        def one_part(rows: slice) -> None:
+            contiguous = self.xp.ascontiguousarray
+            n_rows = rows.stop - rows.start
+            self.gpu.launch(
+                count_kernel(type_name(codes), type_name(after)),
+                (*self.gpu.grid(n_rows, 2048), min(work, MOST_GRID_Y)),
+                (256,),
+                (
+                    *self.gpu.rows(codes[:, rows], offsets),
+                    self.xp.asarray(groups),
+                    np.int32(len(groups) - 1),
+                    np.int32(bins),
+                    NULL if before is None else contiguous(before[:, rows]),
+                    contiguous(after[:, rows]),
+                    np.int64(n_rows),
+                    np.int32(n_restarts),
+                    np.int32(n_clusters),
+                    counts,
+                ),
+                shared=4 * bins,
+            )
+
+        in_parts(self.xp, one_part, after.shape[1])
 
     def assign(
         self,
@@ -190,100 +220,39 @@ class CupyBackend:
         gap: bool = False,
     ) -> Assigned:
         """See the Protocol."""
+        _, n_restarts, n_clusters = table.shape
+        shape, xp = (n_restarts, codes.shape[1]), self.xp
+        with room_for(f"the clusters of {shape[1]} objects", _FEWER):
+            found = Assigned(
+                xp.empty(shape, smallest_unsigned(n_clusters)),
+                xp.empty(shape, np.float32) if best else None,
+                xp.empty(shape, np.float32) if gap else None,
+            )
 
-        def one_part(rows: slice) -> Assigned:
-            weight = None if row_weight is None else row_weight[rows]
-            return self._assign(
-                codes[:, rows], offsets, table, weight, row_table, best, gap
+        def one_part(rows: slice) -> None:
+            assign_rows(
+                self.gpu, rows, codes, offsets, table, row_weight, row_table, found
             )
 
         with stage("assign"):
-            parts = self.gpu.in_parts(one_part, codes.shape[1])
-        if len(parts) == 1:
-            return parts[0]
-        join = self.xp.concatenate
-        return Assigned(
-            join([part.assignment for part in parts], axis=1),
-            join([part.best for part in parts], axis=1) if best else None,
-            join([part.gap for part in parts], axis=1) if gap else None,
-        )
-
-    def _assign(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        table: Table,
-        row_weight: npt.NDArray[np.float32] | None,
-        row_table: Table | None,
-        best: bool,
-        gap: bool,
-    ) -> Assigned:
-        xp = self.xp
-        rows_of_codes = self.gpu.rows(codes, offsets)
-        _, n_restarts, n_clusters = table.shape
-        n_rows, n_columns = codes.shape[1], n_restarts * n_clusters
-        plan = plan_assign(
-            offsets,
-            n_restarts,
-            n_clusters,
-            shared_limit=self.gpu.shared_limit,
-            row_table=0 if row_table is None else row_table.ndim - 1,
-            code=type_name(codes),
-        )
-        shape = (n_restarts, n_rows)
-        winner = xp.empty(shape, np.int32)
-        keep = best or gap or plan.continues
-        lowest: Any = xp.empty(shape, np.float32) if keep else NULL
-        second: Any = xp.empty(shape, np.float32) if keep else NULL
-        together = max(1, self.gpu.shared_per_processor // (plan.shared + 1024))
-        rows_per_block = plan.threads * plan.rows
-        blocks = -(-n_rows // rows_per_block)
-        grid = (min(blocks, self.gpu.n_processors * min(together, 4)),)
-        pieces, table = xp.asarray(plan.pieces), xp.ascontiguousarray(table)
-        for begin, end in plan.tiles:
-            self.gpu.launch(
-                plan.kernel,
-                grid,
-                (plan.threads,),
-                (
-                    *rows_of_codes,
-                    pieces,
-                    np.int32(len(plan.pieces)),
-                    table,
-                    NULL if row_table is None else xp.ascontiguousarray(row_table),
-                    NULL if row_weight is None else row_weight,
-                    np.int32(n_columns),
-                    np.int32(begin),
-                    np.int32(end),
-                    np.int32(n_clusters),
-                    winner,
-                    lowest,
-                    second,
-                ),
-                shared=plan.shared,
-            )
-        return Assigned(
-            winner.astype(smallest_unsigned(n_clusters)),
-            lowest if best else None,
-            second - lowest if gap else None,
-        )
+            in_parts(xp, one_part, shape[1])
+        return found
 
     def scores(
         self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
         """See the Protocol."""
-        rows_of_codes = self.gpu.rows(codes, offsets)
         n_rows, n_columns = codes.shape[1], int(np.prod(table.shape[1:]))
-        score: npt.NDArray[np.float64] = self.xp.empty(
-            (n_rows, *table.shape[1:]), np.float64
-        )
-        with stage("scores"):
+        with stage("scores"), room_for(f"all scores of {n_rows} objects", _FEWER):
+            score: npt.NDArray[np.float64] = self.xp.empty(
+                (n_rows, *table.shape[1:]), np.float64
+            )
             self.gpu.launch(
                 code_kernel("scores", type_name(codes)),
                 self.gpu.grid(n_rows, 8),
                 (32, 8),
                 (
-                    *rows_of_codes,
+                    *self.gpu.rows(codes, offsets),
                     np.int32(len(codes)),
                     self.xp.ascontiguousarray(table),
                     np.int32(n_columns),
@@ -299,28 +268,31 @@ class CupyBackend:
         responsibilities: npt.NDArray[np.float64],
     ) -> Counts:
         """See the Protocol."""
-        rows_of_codes = self.gpu.rows(codes, offsets)
-        n_rows, n_restarts, n_clusters = responsibilities.shape
+        n_samples, n_restarts, n_clusters = responsibilities.shape
         n_columns = n_restarts * n_clusters
-        shape = (int(offsets[-1]), n_restarts, n_clusters)
-        counts: Counts = self.xp.zeros(shape, dtype=np.int64)
+        counts = self._zeros(int(offsets[-1]), n_restarts, n_clusters)
         lines = min(int(np.diff(offsets).max()), self.gpu.shared_free // 256)
         work = len(codes) * -(-n_columns // 32)
-        with stage("soft_count"):
+
+        def one_part(rows: slice) -> None:
+            n_rows = rows.stop - rows.start
             self.gpu.launch(
                 code_kernel("soft_count", type_name(codes)),
-                (self.gpu.grid(n_rows, 256)[0], min(work, MOST_GRID_Y)),
+                (*self.gpu.grid(n_rows, 256), min(work, MOST_GRID_Y)),
                 (32, 8),
                 (
-                    *rows_of_codes,
+                    *self.gpu.rows(codes[:, rows], offsets),
                     np.int32(len(codes)),
                     np.int32(lines),
-                    self.xp.ascontiguousarray(responsibilities),
+                    self.xp.ascontiguousarray(responsibilities[rows]),
                     np.int32(n_columns),
                     counts,
                 ),
                 shared=256 * lines,
             )
+
+        with stage("soft_count"):
+            in_parts(self.xp, one_part, n_samples)
         return counts
 
     def weigh(
@@ -332,39 +304,40 @@ class CupyBackend:
         n_clusters: int,
     ) -> Counts:
         """See the Protocol."""
-        rows_of_codes = self.gpu.rows(codes, offsets)
-        assignment = self.xp.ascontiguousarray(assignment)
-        n_restarts, n_rows = assignment.shape
-        shape = (len(codes), n_restarts, n_clusters)
-        total: Counts = self.xp.zeros(shape, dtype=np.int64)
-        with stage("weigh"):
+        n_restarts, n_samples = assignment.shape
+        total = self._zeros(len(codes), n_restarts, n_clusters)
+
+        def one_part(rows: slice) -> None:
+            contiguous = self.xp.ascontiguousarray
             self.gpu.launch(
                 weigh_kernel(type_name(codes), type_name(assignment)),
-                self.gpu.grid(n_rows, 256),
+                self.gpu.grid(rows.stop - rows.start, 256),
                 (256,),
                 (
-                    *rows_of_codes,
+                    *self.gpu.rows(codes[:, rows], offsets),
                     np.int32(len(codes)),
-                    assignment,
-                    row_weight,
+                    contiguous(assignment[:, rows]),
+                    contiguous(row_weight[rows]),
                     np.int32(n_restarts),
                     np.int32(n_clusters),
                     total,
                 ),
             )
+
+        with stage("weigh"):
+            in_parts(self.xp, one_part, n_samples)
         return total
 
     def coassociation(
         self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
     ) -> Coassociation:
         """See the Protocol."""
-        xp = self.xp
-        codes, stride = self.gpu.strided(codes)
-        left, right = xp.asarray(rows, np.int64), xp.asarray(columns, np.int64)
-        shape = (len(left), len(right))
-        same, both = xp.empty(shape, np.int32), xp.empty(shape, np.int32)
+        xp, shape = self.xp, (len(rows), len(columns))
         tiles = -(-shape[0] // 32) * -(-shape[1] // 32)
-        with stage("coassociation"):
+        what = f"a tile of {shape[0]} x {shape[1]} pairs"
+        with stage("coassociation"), room_for(what, "ask for fewer pairs at a time"):
+            codes, stride = self.gpu.strided(codes)
+            same, both = xp.empty(shape, np.int32), xp.empty(shape, np.int32)
             self.gpu.launch(
                 code_kernel("coassociation", type_name(codes)),
                 (tiles,),
@@ -374,9 +347,9 @@ class CupyBackend:
                     np.int64(stride),
                     xp.asarray(np.asarray(n_labels, dtype=np.int32)),
                     np.int32(len(codes)),
-                    left,
+                    xp.asarray(rows, np.int64),
                     np.int32(shape[0]),
-                    right,
+                    xp.asarray(columns, np.int64),
                     np.int32(shape[1]),
                     same,
                     both,

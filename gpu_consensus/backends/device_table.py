@@ -7,7 +7,20 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.cuda_launcher import NULL, Launcher
 from gpu_consensus.backends.cuda_source import table_kernel
+from gpu_consensus.backends.device_memory import room_for
 from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
+
+
+def what_table_needs(shape: tuple[int, ...]) -> tuple[str, str]:
+    """Return what to call a table of this shape, and what helps when it is too large.
+
+    Its size does not depend on the objects, so fewer of them at a time do not help.
+    """
+    return (
+        f"{shape[1]} tables of {shape[0]} labels x n_clusters={shape[2]}",
+        "lower n_init or n_clusters, or set memory_limit so that fewer restarts run "
+        "together",
+    )
 
 
 def make_table(
@@ -22,46 +35,47 @@ def make_table(
     n_columns = n_restarts * n_clusters
     n_partitions = len(recipe.offsets) - 1
     xp, shape = gpu.xp, (n_partitions, n_columns)
-    partition_of = np.repeat(np.arange(n_partitions), np.diff(recipe.offsets))
-    norm = NULL if norms is None else xp.asarray(norms.reshape(shape))
-    size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
-    empty = xp.empty(shape, np.uint8)
-    marginals = xp.asarray(recipe.marginals)
-    first_row = xp.asarray(recipe.offsets.astype(np.int32))
-    table: Table = xp.empty(counts.shape, np.float32)
-    gpu.launch(
-        table_kernel("table_sums", utility),
-        gpu.grid(n_partitions * n_columns, 256),
-        (256,),
-        (
-            counts,
-            marginals,
-            first_row,
-            np.int32(n_partitions),
-            np.int32(n_columns),
-            size,
-            square,
-            empty,
-        ),
-    )
-    gpu.launch(
-        table_kernel("table", utility),
-        gpu.grid(n_rows * n_columns, 256),
-        (256,),
-        (
-            counts,
-            marginals,
-            first_row,
-            xp.asarray(partition_of.astype(np.int32)),
-            np.int32(n_rows),
-            np.int32(n_columns),
-            size,
-            square,
-            empty,
-            xp.asarray(recipe.weights),
-            norm,
-            np.int32(recipe.power),
-            table,
-        ),
-    )
-    return table
+    with room_for(*what_table_needs(counts.shape)):
+        partition_of = np.repeat(np.arange(n_partitions), np.diff(recipe.offsets))
+        norm = NULL if norms is None else xp.asarray(norms.reshape(shape))
+        size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
+        empty = xp.empty(shape, np.uint8)
+        marginals = xp.asarray(recipe.marginals)
+        first_row = xp.asarray(recipe.offsets.astype(np.int32))
+        table: Table = xp.empty(counts.shape, np.float32)
+        gpu.launch(
+            table_kernel("table_sums", utility),
+            gpu.grid(n_partitions * n_columns, 256),
+            (256,),
+            (
+                counts,
+                marginals,
+                first_row,
+                np.int32(n_partitions),
+                np.int32(n_columns),
+                size,
+                square,
+                empty,
+            ),
+        )
+        gpu.launch(
+            table_kernel("table", utility),
+            gpu.grid(n_rows * n_columns, 256),
+            (256,),
+            (
+                counts,
+                marginals,
+                first_row,
+                xp.asarray(partition_of.astype(np.int32)),
+                np.int32(n_rows),
+                np.int32(n_columns),
+                size,
+                square,
+                empty,
+                xp.asarray(recipe.weights),
+                norm,
+                np.int32(recipe.power),
+                table,
+            ),
+        )
+        return table

@@ -7,7 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from gpu_consensus.backends.device_memory import for_fewer
 from gpu_consensus.backends.protocol import Codes
+
+_NO_PINNED_MEMORY = 2
+"""What CUDA calls cudaErrorMemoryAllocation."""
+
+
+def upload(xp: Any, host: Codes) -> Codes:
+    """Copy codes to the device, partition by partition.
+
+    ``cupy.asarray`` would first copy all of them to pinned memory, and keep that.
+    """
+    codes: Codes = xp.empty(host.shape, host.dtype)
+    for here, there in zip(host, codes, strict=True):
+        there.set(here)
+    return codes
 
 
 class StreamedCodes:
@@ -28,18 +43,23 @@ class StreamedCodes:
         self.host = host
         self.shape = host.shape
 
-    def blocks(self, step: int) -> Iterator[tuple[slice, Codes]]:
-        """Yield ranges of at most ``step`` objects with their codes on the device."""
-        import cupyx
+    def blocks(self, step: int, scratch: int = 0) -> Iterator[tuple[slice, Codes]]:
+        """Yield ranges of at most ``step`` objects with their codes on the device.
 
+        Parameters
+        ----------
+        step : int
+            Objects in a range; fewer if the device has no memory for so many.
+        scratch : int, default 0
+            Bytes per object that the caller will need beside.
+        """
         cuda = self.xp.cuda
         n_samples = self.shape[1]
-        step = min(step, n_samples)
-        shape, dtype = (self.shape[0], step), self.host.dtype
-        pinned = [cupyx.empty_pinned(shape, dtype=dtype) for _ in range(2)]
-        device = [self.xp.empty(shape, dtype) for _ in range(2)]
-        arrived = [cuda.Event() for _ in range(2)]
-        used = [cuda.Event() for _ in range(2)]
+        (pinned, device), step = for_fewer(
+            self.xp, lambda n_rows: self._buffers(n_rows, scratch), min(step, n_samples)
+        )
+        arrived = [cuda.Event(disable_timing=True) for _ in range(2)]
+        used = [cuda.Event(disable_timing=True) for _ in range(2)]
         copies = cuda.Stream(non_blocking=True)
         ranges = [
             slice(begin, min(begin + step, n_samples))
@@ -58,7 +78,7 @@ class StreamedCodes:
 
         # CuPy hands out device memory again in the order of the current stream, which
         # the stream of copies does not follow by itself
-        ready = cuda.Event()
+        ready = cuda.Event(disable_timing=True)
         ready.record(cuda.get_current_stream())
         copies.wait_event(ready)
         try:
@@ -72,3 +92,19 @@ class StreamedCodes:
                 used[side].record(here)
         finally:  # also when the caller stops early: no copy may outlive its buffers
             copies.synchronize()
+
+    def _buffers(self, n_rows: int, scratch: int) -> tuple[list[Codes], list[Any]]:
+        """Return two pinned and two device buffers for ``n_rows`` objects."""
+        import cupyx
+
+        runtime = self.xp.cuda.runtime
+        shape, dtype = (self.shape[0], n_rows), self.host.dtype
+        device = [self.xp.empty(shape, dtype) for _ in range(2)]
+        self.xp.empty(n_rows * scratch, np.uint8)  # CuPy keeps it for the caller
+        try:
+            pinned = [cupyx.empty_pinned(shape, dtype=dtype) for _ in range(2)]
+        except runtime.CUDARuntimeError as error:
+            if error.status != _NO_PINNED_MEMORY:
+                raise
+            raise MemoryError("the host has no pinned memory left") from error
+        return pinned, device

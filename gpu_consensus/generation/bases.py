@@ -1,13 +1,10 @@
-"""The clusterer behind each partition: k-means, a scikit-learn one, or a function."""
+"""The clusterer behind each partition: ours, a scikit-learn one, or a function."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-
-from gpu_consensus.kmeans import kmeans
 
 
 def needs_n_clusters(base: Any) -> bool:
@@ -28,13 +25,8 @@ def needs_n_clusters(base: Any) -> bool:
     )
 
 
-def cluster(
-    base: Any, X: Any, n_clusters: int | None, seed: int, metric: str
-) -> tuple[Any, npt.NDArray[Any] | None]:
-    """Cluster the rows of ``X``: labels, and centroids where the base has them."""
-    if isinstance(base, str):
-        assert n_clusters is not None
-        return kmeans(X, n_clusters, seed, metric=metric)
+def cluster(base: Any, X: Any, n_clusters: int | None, seed: int) -> Any:
+    """Label the rows of ``X`` by a base other than our own k-means."""
     labels = (
         _fit(base, X, n_clusters, seed)
         if _is_clusterer(base)
@@ -46,7 +38,7 @@ def cluster(
             f"base={describe(base)} returned labels of shape {shape} for "
             f"{X.shape[0]} rows; it should return one label per row."
         )
-    return labels, None
+    return labels
 
 
 def describe(base: Any) -> str:

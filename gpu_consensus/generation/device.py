@@ -13,8 +13,8 @@ from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import BackendError, require_device, why_no_device
 from gpu_consensus.features import check_features
 from gpu_consensus.generation import bases, views
+from gpu_consensus.generation.rows import is_sparse
 from gpu_consensus.generation.store import digest
-from gpu_consensus.kmeans import is_sparse
 
 
 def why_not_on_device(X: Any, base: Any) -> str:
@@ -36,7 +36,7 @@ def why_not_on_device(X: Any, base: Any) -> str:
     return ""
 
 
-def cuml_kmeans(X: Any, n_clusters: int, seed: int) -> Any:
+def cuml_kmeans(X: Any, n_clusters: int, seed: int, max_iter: int = 100) -> Any:
     """Return cuML's k-means fitted to features on the device."""
     from cuml.cluster import KMeans
 
@@ -44,7 +44,7 @@ def cuml_kmeans(X: Any, n_clusters: int, seed: int) -> Any:
     return KMeans(
         n_clusters=n_clusters,
         n_init=1,
-        max_iter=100,
+        max_iter=max_iter,
         tol=1e-4,
         random_state=seed % 2**31,
         output_type="cupy",
@@ -96,6 +96,7 @@ class DeviceMaker:
     metric: str
     complete: bool
     scale: npt.NDArray[np.float64] | None
+    max_iter: int
 
     def lift(self, array: Any) -> Any:
         """Bring an array to the device."""
@@ -110,6 +111,7 @@ class DeviceMaker:
             "base": f"{bases.describe('kmeans')} of cuML",
             "metric": self.metric,
             "complete": self.complete,
+            "max_iter": self.max_iter,
             **asdict(self.recipe),
         }
 
@@ -123,7 +125,7 @@ class DeviceMaker:
         sample = view if rows is None else view[xp.asarray(rows)]
         assert self.recipe.k_range is not None
         k = views.draw_k(sample, self.recipe.k_range, rng)
-        model = cuml_kmeans(sample, k, int(rng.integers(2**31)))
+        model = cuml_kmeans(sample, k, int(rng.integers(2**31)), self.max_iter)
         # empty clusters keep their centroid in cuML, so labels may skip values
         used, found = xp.unique(model.labels_, return_inverse=True)
         n_labels = len(used)

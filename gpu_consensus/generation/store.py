@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.kmeans import is_sparse
+from gpu_consensus.generation.rows import is_sparse
 from gpu_consensus.storage import write_atomic
 
 FORMAT = "gpu_consensus.generate_partitions"

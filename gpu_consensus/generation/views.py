@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gpu_consensus.checks import check_choice, check_int, check_n_clusters, check_share
 from gpu_consensus.features import column_spread, count_distinct_rows
-from gpu_consensus.kmeans import is_sparse
+from gpu_consensus.generation.rows import is_sparse
 
 STRATEGIES = ("rps", "rfs", "rows", "projection", "zipf", "restarts")
 ZIPF_READINGS = ("drawn", "ranked")
@@ -49,6 +49,11 @@ class Recipe:
     n_components: int | None = None
     zipf_alpha: float | None = None
     zipf_weights: str | None = None
+
+    @property
+    def changes_columns(self) -> bool:
+        """Whether a partition sees other features than those given."""
+        return self.strategy in ("rfs", "projection", "zipf")
 
 
 def make_recipe(

@@ -10,8 +10,12 @@ modes, because one alone misses a third of the bugs:
 - ``check``: also data races, shared memory that is read before it is written, bounds
   and alignment; and memory traffic by source line (sectors, bank conflicts).
 
-What no mode sees: fused multiply-add, speed, streams that do not wait for each other,
-blocks that wait for each other.
+Streams are a setting of their own (``stream.py``): their work may be queued and done
+as late, as early, or in as odd an order as the program's waits allow, on memory that
+CuPy's pool hands out again at once.
+
+What no mode sees: fused multiply-add, speed, blocks that wait for each other, several
+devices at work at once.
 
 :func:`make_cupy` builds a stand-in for CuPy on top, :func:`installed` makes it
 importable.
@@ -19,7 +23,7 @@ importable.
 
 from cudaemu.asan import run_asan
 from cudaemu.build import require_compiler, why_no_compiler
-from cudaemu.config import MODES, ORDERS, config, configured
+from cudaemu.config import MODES, ORDERS, STREAMS, config, configured
 from cudaemu.device import DeviceSpec
 from cudaemu.errors import ArgumentMismatch, KernelFault
 from cudaemu.fakecupy import adopt, installed, make_cupy
@@ -29,6 +33,7 @@ from cudaemu.report import Report, Site
 __all__ = [
     "MODES",
     "ORDERS",
+    "STREAMS",
     "ArgumentMismatch",
     "DeviceSpec",
     "KernelFault",

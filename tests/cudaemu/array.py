@@ -6,11 +6,20 @@ fails here as it fails on a GPU.
 """
 
 import ctypes
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from cudaemu import pinned
 from cudaemu.device import Allocation, DeviceHandle, Machine
+from cudaemu.stream import (
+    Stream,
+    deferred,
+    get_current_stream,
+    submit,
+    synchronize_all,
+)
 
 # Methods that NumPy may run on the memory, and whose results are arrays on the device.
 _METHODS = frozenset({
@@ -19,10 +28,21 @@ _METHODS = frozenset({
     "nonzero", "prod", "ravel", "repeat", "reshape", "round", "sort", "squeeze", "std",
     "sum", "swapaxes", "take", "tobytes", "tolist", "trace", "transpose", "var", "view",
 })  # fmt: skip
+# Functions beside ufuncs that may wait in a queue: they change nothing, and the shape
+# of their result depends on no value. All others first wait for the stream's work.
+_QUEUED = frozenset({
+    "__call__", "all", "any", "argmax", "argmin", "array", "astype", "clip",
+    "concatenate", "copy", "cumsum", "dot", "flatten", "max", "mean", "min", "prod",
+    "ravel", "reshape", "round", "squeeze", "stack", "sum", "swapaxes", "take",
+    "transpose", "view",
+})  # fmt: skip
 
 
 class MemoryPointer:
-    """``array.data``: an address on a device."""
+    """``array.data``: an address on a device.
+
+    Its copies, which the package does not use, wait for all work and are done at once.
+    """
 
     def __init__(self, allocation: Allocation, ptr: int) -> None:
         self.allocation = allocation
@@ -30,6 +50,7 @@ class MemoryPointer:
         self.device_id = allocation.device.id
 
     def _span(self, nbytes: int) -> int:
+        synchronize_all()
         start = self.ptr - self.allocation.address
         if start + nbytes > self.allocation.nbytes:
             raise ValueError(
@@ -107,13 +128,19 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             "version": 3,
         }
 
+    def _settled(self, stream: Stream | None = None) -> np.ndarray:
+        """Return the memory when a stream's work is done, as ``get`` waits for it."""
+        (stream or get_current_stream()).synchronize()
+        return self._host
+
     def get(
         self,
-        stream: object = None,
+        stream: Stream | None = None,
         order: str = "C",
         out: np.ndarray | None = None,
         blocking: bool = True,
     ) -> np.ndarray:
+        self._settled(stream)
         if out is None:
             return np.array(self._host, order=order)
         _check_transfer(self, out)
@@ -124,11 +151,15 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         out[...] = self._host
         return out
 
-    def set(self, arr: np.ndarray, stream: object = None) -> None:
+    def set(self, arr: np.ndarray, stream: Stream | None = None) -> None:
+        """Queue a copy; memory that is not pinned is read before this returns."""
         _check_transfer(self, arr)
         if not (self.flags.c_contiguous or self.flags.f_contiguous):
             raise RuntimeError("Cannot set to non-contiguous array")
-        self._host[...] = arr
+        there, here = self._host, pinned.pool.memory_of(arr)
+        if here is None:
+            here = arr.copy() if deferred() else arr
+        submit(lambda: np.copyto(there, here), stream)
 
     def __array__(self, *_args: object, **_options: object) -> np.ndarray:
         raise TypeError(
@@ -158,7 +189,11 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getitem__(self, key: object) -> "ndarray":
         host = _lower(key)
-        picked = self._host[host]
+        if deferred() and not _is_mask(host):
+            picked = _queued(self._machine, np.ndarray.__getitem__, (self._host, host))
+            if picked is not None:
+                return picked(self)
+        picked = self._settled()[host]
         if isinstance(picked, np.generic):  # CuPy gives a view of no dimensions
             picked = self._host[(*(host if isinstance(host, tuple) else (host,)), ...)]
         return lift(self._machine, picked, [self])
@@ -166,7 +201,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     def __setitem__(self, key: object, value: object) -> None:
         if isinstance(value, np.ndarray | list):
             raise TypeError(f"Unsupported type {type(value)}")
-        self._host[_lower(key)] = _lower(value)
+        there, key, value = self._host, _lower(key), _lower(value)
+        submit(lambda: there.__setitem__(key, value))
 
     def __iter__(self) -> "Iterator[ndarray]":
         if not self.ndim:
@@ -177,22 +213,22 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self._host)
 
     def __bool__(self) -> bool:
-        return bool(self._host)
+        return bool(self._settled())
 
     def __int__(self) -> int:
-        return int(self._host)
+        return int(self._settled())
 
     def __float__(self) -> float:
-        return float(self._host)
+        return float(self._settled())
 
     def __index__(self) -> int:
-        return self._host.__index__()
+        return self._settled().__index__()
 
     def __repr__(self) -> str:
-        return repr(self._host)
+        return repr(self._settled())
 
     def __str__(self) -> str:
-        return str(self._host)
+        return str(self._settled())
 
 
 def _check_transfer(array: ndarray, host: object) -> None:
@@ -216,17 +252,23 @@ def new_array(
     shape = (shape,) if np.ndim(shape) == 0 else tuple(shape)
     kind = np.dtype(dtype)
     nbytes = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
-    allocation = machine.device().allocate(nbytes, zero=zero)
-    host = np.ndarray(shape, kind, allocation.bytes, order=order)
+    allocation = machine.device().allocate(nbytes)
+    allocation.fill(zero=zero)
+    host = np.ndarray(shape, kind, allocation.block.bytes, order=order)
     return ndarray(machine, allocation, host)
 
 
 def upload(machine: Machine, host: np.ndarray) -> ndarray:
     """Copy a host array to the current device."""
-    fortran = host.flags.f_contiguous and not host.flags.c_contiguous
-    array = new_array(machine, host.shape, host.dtype, order="F" if fortran else "C")
-    array._host[...] = host
+    array = _empty_like(machine, host)
+    there, here = array._host, host.copy() if deferred() else host
+    submit(lambda: np.copyto(there, here))
     return array
+
+
+def _empty_like(machine: Machine, host: np.ndarray) -> ndarray:
+    fortran = host.flags.f_contiguous and not host.flags.c_contiguous
+    return new_array(machine, host.shape, host.dtype, order="F" if fortran else "C")
 
 
 def on_device(
@@ -239,10 +281,63 @@ def on_device(
     arrays: list[ndarray] = []
     _collect((args, options), arrays)
     out = options.get("out")
-    result = function(*_lower(args), **_lower(options))
+    args, options = _lower(args), _lower(options)
     if out is not None:
+        submit(lambda: function(*args, **options))
         return out[0] if isinstance(out, tuple) else out
-    return lift(machine, result, arrays)
+    if arrays and deferred():
+        if isinstance(function, np.ufunc) or function.__name__ in _QUEUED:
+            result = _queued(machine, function, args, options)
+            if result is not None:
+                return result(*arrays)
+        get_current_stream().synchronize()
+    return lift(machine, function(*args, **options), arrays)
+
+
+def _queued(
+    machine: Machine, function: Callable, args: tuple, options: dict | None = None
+) -> "Callable[..., ndarray] | None":
+    """Queue a computation; return what wraps its result, given its arguments.
+
+    A first run on whatever the memory holds tells the shape; None if it fails.
+    """
+    options = options or {}
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shaped = function(*args, **options)
+    except (IndexError, ValueError):
+        return None
+    if isinstance(shaped, np.generic):
+        shaped = np.asarray(shaped)
+    if not isinstance(shaped, np.ndarray):
+        return None
+
+    def wrap(*sources: ndarray) -> ndarray:
+        owner = _owner(shaped, sources)
+        if owner is not None:
+            return ndarray(machine, owner, shaped)
+        array = _empty_like(machine, shaped)
+        there = array._host
+        submit(lambda: np.copyto(there, function(*args, **options)))
+        return array
+
+    return wrap
+
+
+def _owner(result: np.ndarray, sources: "Sequence[ndarray]") -> Allocation | None:
+    """Return the allocation that a result is a view of."""
+    for source in sources:
+        offset = result.ctypes.data - source._allocation.address
+        if 0 <= offset < max(1, source._allocation.nbytes):
+            return source._allocation
+    return None
+
+
+def _is_mask(key: object) -> bool:
+    """Whether an index selects by values, so that its result has no known shape."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return any(getattr(part, "dtype", None) == np.bool_ for part in parts)
 
 
 def lift(machine: Machine, result: object, sources: list[ndarray]) -> object:
@@ -254,10 +349,9 @@ def lift(machine: Machine, result: object, sources: list[ndarray]) -> object:
         return kind(lift(machine, item, sources) for item in result)
     if not isinstance(result, np.ndarray):
         return result
-    for source in sources:
-        offset = result.ctypes.data - source._allocation.address
-        if 0 <= offset < max(1, source._allocation.nbytes):
-            return ndarray(machine, source._allocation, result)
+    owner = _owner(result, sources)
+    if owner is not None:
+        return ndarray(machine, owner, result)
     return upload(machine, result)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 MODES = ("fast", "asan", "check")
 ORDERS = ("forward", "reverse", "random")
+STREAMS = ("at once", "late", "copies first", "kernels first", "random")
 
 
 @dataclasses.dataclass
@@ -19,6 +20,8 @@ class Config:
     # in which blocks run, and threads within a block take turns
     order: str = "forward"
     seed: int = 1
+    # when queued work is done; see stream.py
+    streams: str = "at once"
     # chance in percent that a thread gives way before an atomic operation
     preempt: int = 0
     # the byte that fills shared memory and cupy.empty: 0xFF is NaN, -1, or 255
@@ -29,7 +32,10 @@ class Config:
     timeout: float = 60.0
 
 
-config = Config(mode=os.environ.get("CUDAEMU_MODE", "fast"))
+config = Config(
+    mode=os.environ.get("CUDAEMU_MODE", "fast"),
+    streams=os.environ.get("CUDAEMU_STREAMS", "at once"),
+)
 
 
 @contextlib.contextmanager
@@ -39,7 +45,7 @@ def configured(**changes: object) -> Iterator[Config]:
     unknown = set(changes) - set(before)
     if unknown:
         raise TypeError(f"unknown settings {sorted(unknown)}; know {sorted(before)}.")
-    for name, choices in (("mode", MODES), ("order", ORDERS)):
+    for name, choices in (("mode", MODES), ("order", ORDERS), ("streams", STREAMS)):
         if changes.get(name, choices[0]) not in choices:
             raise ValueError(f"{name}={changes[name]!r} should be one of {choices}.")
     for name, value in changes.items():

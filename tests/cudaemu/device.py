@@ -5,9 +5,11 @@ import dataclasses
 import mmap
 import threading
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 
+from cudaemu import stream
 from cudaemu.config import config
 from cudaemu.errors import CUDARuntimeError, OutOfMemoryError
 
@@ -32,34 +34,85 @@ class DeviceSpec:
 
 
 class Device:
-    """The state of one device: which memory is in use."""
+    """The state of one device: which memory is in use, and which CuPy's pool keeps.
+
+    As in CuPy, memory that is freed goes back to the pool at once, even if work that
+    uses it is still queued, and is handed out again to whoever asks on the same stream.
+    Only same sizes are handed out again, and no large ones.
+    """
 
     def __init__(self, id: int, spec: DeviceSpec) -> None:
         self.id = id
         self.spec = spec
         self.used = 0
+        self.kept = 0
         self.peak = 0
         self.pool_limit = 0
+        # called with number and size of an allocation, says whether it fails
+        self.fails: Callable[[int, int], bool] = lambda number, nbytes: False
+        self.n_asked = 0
         # finalizers give memory back from whatever thread drops the last reference
         self._lock = threading.RLock()
         self._allocations: weakref.WeakSet[Allocation] = weakref.WeakSet()
+        self._free: dict[tuple[int, int], list[np.ndarray]] = {}
 
-    def allocate(self, nbytes: int, *, zero: bool = False) -> "Allocation":
+    def refuses(self, nbytes: int) -> bool:
+        """Count an attempt to allocate, pinned memory too; whether it shall fail."""
+        self.n_asked += 1
+        return self.fails(self.n_asked, nbytes)
+
+    def allocate(self, nbytes: int) -> "Allocation":
+        """Return memory; the caller fills it, in the order of its stream."""
         rounded = -(-nbytes // ALIGNMENT) * ALIGNMENT
         with self._lock:
-            limit = min(self.pool_limit or self.spec.memory, self.spec.memory)
-            if self.used + rounded > limit:
+            if self.refuses(rounded):
                 raise OutOfMemoryError(rounded, self.used, self.pool_limit)
-            allocation = Allocation(self, nbytes, zero)
+            arena = (stream.get_current_stream().ptr, rounded)
+            whole, fresh = self._from_pool(arena), False
+            if whole is None:
+                self._make_room(rounded)
+                whole, fresh = _reserve(nbytes if config.mode == "asan" else rounded)
             self.used += rounded
             self.peak = max(self.peak, self.used)
+            allocation = Allocation(self, Block(whole, nbytes), fresh)
             self._allocations.add(allocation)
-            weakref.finalize(allocation, self._release, rounded)
+            weakref.finalize(allocation, self._release, arena, whole)
         return allocation
 
-    def _release(self, nbytes: int) -> None:
+    def _from_pool(self, arena: tuple[int, int]) -> np.ndarray | None:
+        if not self._free.get(arena):
+            return None
+        self.kept -= arena[1]
+        return self._free[arena].pop()
+
+    def _make_room(self, nbytes: int) -> None:
+        """Give kept memory back if the device has no more; raise if that is too little.
+
+        The limit of the pool counts what it keeps, and is not made room for.
+        """
+        if self.pool_limit and self.used + self.kept + nbytes > self.pool_limit:
+            raise OutOfMemoryError(nbytes, self.used, self.pool_limit)
+        if self.used + self.kept + nbytes > self.spec.memory:
+            self.free_all_blocks()
+        if self.used + nbytes > self.spec.memory:
+            raise OutOfMemoryError(nbytes, self.used, self.pool_limit)
+
+    def _release(self, arena: tuple[int, int], whole: np.ndarray) -> None:
         with self._lock:
-            self.used -= nbytes
+            self.used -= arena[1]
+            if arena[1] < _LARGE and config.mode != "asan":
+                self._free.setdefault(arena, []).append(whole)
+                self.kept += arena[1]
+
+    def free_all_blocks(self) -> None:
+        """Give memory back to the device, which waits for all its work first."""
+        stream.synchronize_all()
+        with self._lock:
+            self._free.clear()
+            self.kept = 0
+
+    def n_free_blocks(self) -> int:
+        return sum(map(len, self._free.values()))
 
     def find(self, address: int) -> "Allocation | None":
         """Return the allocation that an address lies in."""
@@ -70,27 +123,20 @@ class Device:
         return None
 
 
-class Allocation:
-    """A piece of device memory, as cudaMalloc gives it: aligned and full of rubbish.
+class Block:
+    """Memory between guards, which a kernel that writes too far hits before it hits the
+    test process, and which tell of it afterwards."""
 
-    It lies between guards, which a kernel that writes too far hits before it hits the
-    test process, and which tell of it afterwards.
-    """
-
-    def __init__(self, device: Device, nbytes: int, zero: bool) -> None:
-        self.device = device
+    def __init__(self, whole: np.ndarray, nbytes: int) -> None:
+        begin = 0 if config.mode == "asan" else _GUARD_BYTES
         self.nbytes = nbytes
-        whole, fresh = _reserve(nbytes)
-        guard = (len(whole) - nbytes) // 2
-        self.guards = whole[:guard], whole[guard + nbytes :]
-        self.bytes = whole[guard : guard + nbytes]
+        # work of an earlier owner in a queue may still use the bytes behind the last
+        end = len(whole) - begin if stream.deferred() else begin + nbytes
+        self.guards = whole[:begin], whole[end:]
+        self.bytes = whole[begin : begin + nbytes]
         self.address = self.bytes.ctypes.data
         for part in self.guards:
             part[:] = _GUARD_BYTE
-        if not zero:
-            self.bytes[:] = config.poison
-        elif not fresh:
-            self.bytes[:] = 0
 
     def intact(self) -> bool:
         """Return whether nobody wrote beside the allocation; mend it if so."""
@@ -98,6 +144,25 @@ class Allocation:
         for part in damaged:
             part[:] = _GUARD_BYTE
         return not damaged
+
+
+class Allocation:
+    """Who owns a block: while this lives, nobody else gets it.
+
+    Queued work holds the block alone, as a GPU holds nothing but an address.
+    """
+
+    def __init__(self, device: Device, block: Block, fresh: bool = False) -> None:
+        self.device = device
+        self.block = block
+        self.fresh = fresh  # known to be zero
+        self.nbytes, self.address = block.nbytes, block.address
+
+    def fill(self, *, zero: bool) -> None:
+        """Zero the memory, or fill it with rubbish, in the order of the stream."""
+        if not (zero and self.fresh):
+            there, byte = self.block.bytes, 0 if zero else config.poison
+            stream.submit(lambda: there.fill(byte))
 
 
 def _reserve(nbytes: int) -> tuple[np.ndarray, bool]:
@@ -171,7 +236,7 @@ class DeviceHandle:
         self._machine.current = self.id
 
     def synchronize(self) -> None:
-        """Do nothing: every launch and copy is finished when it returns."""
+        stream.synchronize_all()
 
     def __int__(self) -> int:
         return self.id
@@ -196,7 +261,7 @@ class DeviceHandle:
     @property
     def mem_info(self) -> tuple[int, int]:
         device = self._machine.device(self.id)
-        return self.spec.memory - device.used, self.spec.memory
+        return self.spec.memory - device.used - device.kept, self.spec.memory
 
     @property
     def attributes(self) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """A stand-in for CuPy: modules that tests install as ``cupy`` and ``cupyx``.
 
 The package's own backend runs on it unchanged. Kernels are the real text, run by the
-emulator; everything else is NumPy behind CuPy's rules. Copies and launches are done
-when the call returns, so a missing synchronisation between streams goes unnoticed.
+emulator; everything else is NumPy behind CuPy's rules. When copies and launches are
+done is a setting; see ``stream.py``.
 """
 
 import contextlib
@@ -15,10 +15,11 @@ from importlib.machinery import ModuleSpec
 
 import numpy as np
 
-from cudaemu import errors, stream
+from cudaemu import errors, pinned, stream
 from cudaemu.array import MemoryPointer, ndarray, new_array, on_device, upload
-from cudaemu.device import Allocation, DeviceHandle, DeviceSpec, Machine
+from cudaemu.device import Allocation, Block, DeviceHandle, DeviceSpec, Machine
 from cudaemu.raw import RawKernel, RawModule
+from cudaemu.stream import synchronize_all
 
 VERSION = "14.2.0"
 A_DEVICE = (DeviceSpec(),)
@@ -40,7 +41,9 @@ def installed(cupy: types.ModuleType | None) -> Iterator[types.ModuleType | None
         sys.modules[name] = None if cupy is None else cupy._modules[name]
     try:
         yield cupy
+        synchronize_all()
     finally:
+        stream.abandon()
         for name in [name for name in sys.modules if _is_cupy(name)]:
             del sys.modules[name]
         sys.modules.update(before)
@@ -71,11 +74,11 @@ def make_cupy(devices: tuple[DeviceSpec, ...] = A_DEVICE) -> types.ModuleType:
         asnumpy=_asnumpy,
         get_array_module=functools.partial(_array_module, cupy),
         get_default_memory_pool=lambda: MemoryPool(machine),
-        get_default_pinned_memory_pool=lambda: PinnedMemoryPool(),
+        get_default_pinned_memory_pool=lambda: pinned.pool,
     )
     _fill_cuda(modules, machine)
     modules["cupyx"].__dict__.update(
-        empty_pinned=_empty_pinned,
+        empty_pinned=functools.partial(_empty_pinned, machine),
         zeros_pinned=np.zeros,
         scatter_add=lambda array, key, value: on_device(
             machine, np.add.at, (array, key, value), {}
@@ -109,7 +112,7 @@ def _fill_cuda(modules: dict[str, types.ModuleType], machine: Machine) -> None:
         Event=stream.Event,
         get_current_stream=stream.get_current_stream,
         get_elapsed_time=stream.get_elapsed_time,
-        alloc_pinned_memory=_alloc_pinned,
+        alloc_pinned_memory=functools.partial(_alloc_pinned, machine),
         alloc=lambda size: _alloc(machine, size),
         MemoryPointer=MemoryPointer,
     )
@@ -122,7 +125,7 @@ def _fill_cuda(modules: dict[str, types.ModuleType], machine: Machine) -> None:
         driverGetVersion=lambda: 12090 if machine.devices else 0,
         runtimeGetVersion=lambda: 12090,
         memGetInfo=lambda: Device().mem_info,
-        deviceSynchronize=lambda: machine.device() and None,
+        deviceSynchronize=lambda: Device().synchronize(),
         memcpyHostToDevice=1,
         memcpyDeviceToHost=2,
         memcpyDeviceToDevice=3,
@@ -153,9 +156,8 @@ def _creation(machine: Machine) -> dict[str, object]:
             same = dtype is None or obj.dtype == np.dtype(dtype)
             if same and not copy and not (order == "C" and not obj.flags.c_contiguous):
                 return obj
-            host = np.array(obj._host, dtype, order=order)
-        else:
-            host = np.asarray(obj, dtype, order=order)
+            return on_device(machine, np.array, (obj, dtype), {"order": order})
+        host = np.asarray(obj, dtype, order=order)
         if host.dtype.kind not in "biufc":
             raise ValueError(f"Unsupported dtype {host.dtype}")
         return upload(machine, host)
@@ -192,11 +194,10 @@ def adopt(cupy: types.ModuleType, host: np.ndarray) -> ndarray:
     root = host
     while isinstance(root.base, np.ndarray):
         root = root.base
-    allocation = Allocation.__new__(Allocation)
-    allocation.device = cupy.machine.device()
-    allocation.bytes, allocation.guards = root, ()
-    allocation.address, allocation.nbytes = root.ctypes.data, root.nbytes
-    return ndarray(cupy.machine, allocation, host)
+    block = Block.__new__(Block)
+    block.bytes, block.guards = root, ()
+    block.address, block.nbytes = root.ctypes.data, root.nbytes
+    return ndarray(cupy.machine, Allocation(cupy.machine.device(), block), host)
 
 
 def _numpy_name(machine: Machine, name: str) -> object:
@@ -247,25 +248,25 @@ def _array_module(cupy: types.ModuleType, *args: object) -> types.ModuleType:
 
 
 class MemoryPool:
-    """The pool of the current device. Nothing is kept: freed memory is free."""
+    """The pool of the current device."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
     def free_all_blocks(self, stream: object = None) -> None:
-        pass
+        self._machine.device().free_all_blocks()
 
     def used_bytes(self) -> int:
         return self._machine.device().used
 
     def total_bytes(self) -> int:
-        return self._machine.device().used
+        return self.used_bytes() + self.free_bytes()
 
     def free_bytes(self) -> int:
-        return 0
+        return self._machine.device().kept
 
     def n_free_blocks(self) -> int:
-        return 0
+        return self._machine.device().n_free_blocks()
 
     def get_limit(self) -> int:
         return self._machine.device().pool_limit
@@ -277,26 +278,23 @@ class MemoryPool:
         device.pool_limit = int(device.spec.memory * fraction) if size is None else size
 
 
-class PinnedMemoryPool:
-    def free_all_blocks(self) -> None:
-        pass
-
-    def n_free_blocks(self) -> int:
-        return 0
-
-
-def _empty_pinned(shape: object, dtype: object = float, order: str = "C") -> np.ndarray:
-    nbytes = np.empty(shape, dtype).nbytes
-    return np.ndarray(shape, dtype, np.full(nbytes, 255, np.uint8), order=order)
+def _empty_pinned(
+    machine: Machine, shape: object, dtype: object = float, order: str = "C"
+) -> np.ndarray:
+    nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    return np.ndarray(shape, dtype, _alloc_pinned(machine, nbytes), order=order)
 
 
-def _alloc_pinned(size: int) -> np.ndarray:
+def _alloc_pinned(machine: Machine, size: int) -> np.ndarray:
     """Return a buffer, larger than asked for as CuPy's pool rounds up."""
-    return np.full(-(-size // 512) * 512 or 512, 255, np.uint8)
+    if machine.device().refuses(size):
+        raise errors.CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory")
+    return pinned.pool.allocate(size)
 
 
 def _alloc(machine: Machine, size: int) -> MemoryPointer:
     allocation = machine.device().allocate(size)
+    allocation.fill(zero=False)
     return MemoryPointer(allocation, allocation.address)
 
 
@@ -317,7 +315,11 @@ def _memcpy_2d(
     kind: int,
     stream: int = 0,
 ) -> None:
-    """Copy rows; what must be device memory is checked to its last byte."""
+    """Copy rows; what must be device memory is checked to its last byte.
+
+    Waits for all work: the package does not use it.
+    """
+    synchronize_all()
     for address, pitch, on_the_device in (
         (dst, dpitch, kind in (1, 3)),
         (src, spitch, kind in (2, 3)),

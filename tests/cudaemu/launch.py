@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from cudaemu.array import MemoryPointer, ndarray
 from cudaemu.build import build, runtime_library
 from cudaemu.config import ORDERS, config
-from cudaemu.device import FREE_SHARED_BYTES, Allocation, Device
+from cudaemu.device import FREE_SHARED_BYTES, Block, Device
 from cudaemu.errors import ArgumentMismatch, CUDADriverError, KernelFault
 from cudaemu.report import Report, describe_bug, locate, read_sites
 
@@ -103,7 +103,7 @@ class Library:
             self.kernels[kernel.name.decode()] = kernel
             address += size
 
-    def launch(
+    def prepare(
         self,
         name: str,
         grid: Sequence[int],
@@ -112,10 +112,11 @@ class Library:
         shared_mem: int,
         device: Device,
         shared_allowed: int,
-    ) -> Report:
-        """Check and run; raise KernelFault when the kernel has a bug.
+    ) -> Callable[[], Report]:
+        """Check a launch and return what runs it, to be called once.
 
-        ``shared_allowed`` is the kernel's max_dynamic_shared_size_bytes.
+        That raises KernelFault when the kernel has a bug. ``shared_allowed`` is the
+        kernel's max_dynamic_shared_size_bytes.
         """
         kernel = self.kernels[name]
         # CuPy makes one block of an empty grid, and so do we
@@ -127,11 +128,11 @@ class Library:
                 f"CUDA_ERROR_INVALID_VALUE: {name}: shared_mem={shared_mem} needs "
                 f"max_dynamic_shared_size_bytes, which is {shared_allowed}."
             )
-        values, allocations = _marshal(name, kernel, args, device)
+        values, blocks = _marshal(name, kernel, args, device)
         pointers = (ctypes.c_void_p * max(1, len(values)))(
             *(ctypes.addressof(value) for value in values)
         )
-        extents = [n for a in allocations for n in (a.address, a.nbytes)]
+        extents = [n for b in blocks for n in (b.address, b.nbytes)]
         request = _Launch(
             kernel=ctypes.pointer(kernel),
             grid=shape,
@@ -145,19 +146,23 @@ class Library:
             flush_denormals=config.flush_denormals,
             seed=config.seed,
             timeout=config.timeout,
-            n_allocations=len(allocations),
+            n_allocations=len(blocks),
             allocations=(ctypes.c_ulonglong * max(1, len(extents)))(*extents),
         )
         report = Report(name, shape, threads, shared_mem, self.mode)
-        with _lock:
-            failed = self.runtime.emu_launch(ctypes.byref(request))
-            failure = self.runtime.emu_failure().decode() if failed else ""
-            seen = self.runtime.emu_report().decode()
-        damaged = [a for a in allocations if not a.intact()]
-        if damaged:
-            failure = failure or "bounds: a write beside the allocation of an argument"
-        self._finish(report, kernel, failure, seen)
-        return report
+
+        def run() -> Report:
+            assert len(values) == len(args)  # the request points into them
+            with _lock:
+                failed = self.runtime.emu_launch(ctypes.byref(request))
+                failure = self.runtime.emu_failure().decode() if failed else ""
+                seen = self.runtime.emu_report().decode()
+            if [b for b in blocks if not b.intact()] and not failure:
+                failure = "bounds: a write beside the allocation of an argument"
+            self._finish(report, kernel, failure, seen)
+            return report
+
+        return run
 
     def _finish(self, report: Report, kernel: _Kernel, failure: str, seen: str) -> None:
         """Fill in the report, hand it to the recorders, and raise what was found."""
@@ -198,31 +203,34 @@ def _shared_limit(device: Device, allowed: int) -> int:
 
 def _marshal(
     name: str, kernel: _Kernel, args: Sequence[object], device: Device
-) -> tuple[list[ctypes.Array], list[Allocation]]:
-    """Return the arguments as bytes, and the memory that they point into."""
+) -> tuple[list[ctypes.Array], list[Block]]:
+    """Return the arguments as bytes, and the memory that they point into.
+
+    Not its owner: a launch in a queue keeps no array alive.
+    """
     types = [kernel.types[i].decode() for i in range(kernel.n_parameters)]
     if len(args) != len(types):
         raise ArgumentMismatch(
             f"{name} takes {len(types)} arguments ({', '.join(types)}), "
             f"got {len(args)}."
         )
-    values, allocations = [], []
+    values, blocks = [], []
     for position, (arg, wanted) in enumerate(zip(args, types, strict=True)):
         what = f"{name}, argument {position}"
         if wanted.startswith("*"):
-            address, allocation = _pointer(what, arg, wanted[1:], device)
-            if allocation is not None:
-                allocations.append(allocation)
+            address, block = _pointer(what, arg, wanted[1:], device)
+            if block is not None:
+                blocks.append(block)
             data = np.uint64(address).tobytes()
         else:
             data = _scalar(what, arg, wanted)
         values.append((ctypes.c_char * 16).from_buffer_copy(data.ljust(16, b"\0")))
-    return values, allocations
+    return values, blocks
 
 
 def _pointer(
     what: str, arg: object, wanted: str, device: Device
-) -> tuple[int, Allocation | None]:
+) -> tuple[int, Block | None]:
     """Return a device address, and the whole allocation around it.
 
     Strides are the caller's affair: a view is passed by its first element.
@@ -240,7 +248,7 @@ def _pointer(
                 f"{what}: Array device must be same as the current device: array "
                 f"device = {arg.device_id} while current = {device.id}"
             )
-        return arg.ptr, arg.allocation
+        return arg.ptr, arg.allocation.block
     if isinstance(arg, np.ndarray):
         raise TypeError(f"Unsupported type {type(arg)}")
     if isinstance(arg, int | np.integer) and not isinstance(arg, bool):
@@ -253,7 +261,7 @@ def _pointer(
             raise ArgumentMismatch(
                 f"{what}: {int(arg):#x} is no address of device memory."
             )
-        return int(arg), allocation
+        return int(arg), allocation.block
     raise ArgumentMismatch(
         f"{what}: {type(arg)}, the kernel wants a pointer to {wanted}."
     )

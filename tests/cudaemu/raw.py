@@ -6,6 +6,7 @@ from cudaemu.device import FREE_SHARED_BYTES, Machine
 from cudaemu.errors import CUDADriverError
 from cudaemu.launch import Source
 from cudaemu.report import Report
+from cudaemu.stream import Stream, submit
 
 
 class RawModule:
@@ -76,16 +77,21 @@ class Function:
         args: tuple[object, ...],
         *,
         shared_mem: int = 0,
-        stream: object = None,
+        stream: Stream | None = None,
     ) -> None:
         for name, shape in (("grid", grid), ("block", block)):
             if not isinstance(shape, tuple):
                 raise TypeError(f"{name} should be a tuple, not {type(shape)}.")
         device = self._module.machine.device()
         library = self._module._source().library()
-        self.report = library.launch(
+        run = library.prepare(
             self.name, grid, block, args, shared_mem, device, self._allowed
         )
+
+        def work() -> None:
+            self.report = run()
+
+        submit(work, stream)
 
     @property
     def _key(self) -> tuple[str, int]:

@@ -1,0 +1,106 @@
+"""When the device runs out of memory: smaller parts, or an error that names the cure.
+
+CuPy gives its cached blocks back and tries again before it raises, so an error here
+means that the memory is really gone, or that the pool has reached its limit.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+class DeviceMemoryWarning(UserWarning):
+    """The device ran out of memory; the work goes on in smaller parts."""
+
+
+class DeviceMemoryError(MemoryError):
+    """The device has no memory for what cannot be made smaller; says what helps."""
+
+
+@contextmanager
+def room_for(what: str, cure: str) -> Iterator[None]:
+    """Turn an out-of-memory error into one that says what did not fit and what helps.
+
+    Examples
+    --------
+    >>> with room_for("a table of 3 x 2 x 2", "lower n_init"):
+    ...     raise MemoryError("Out of memory allocating 512 bytes")
+    Traceback (most recent call last):
+    ...
+    gpu_consensus.backends.device_memory.DeviceMemoryError: the device has no memory \
+left for a table of 3 x 2 x 2; lower n_init (Out of memory allocating 512 bytes).
+    """
+    try:
+        yield
+    except DeviceMemoryError:
+        raise
+    except MemoryError as error:  # CuPy's own, or that of RMM after cuML was imported
+        reason = str(error).rstrip(".")
+        raise DeviceMemoryError(
+            f"the device has no memory left for {what}; {cure} ({reason})."
+        ) from error
+
+
+def in_parts(xp: Any, work: Callable[[slice], None], n_rows: int) -> None:
+    """Do work over objects at once, or in halves of halves when memory runs out.
+
+    ``work`` must take all its memory before it changes anything.
+    """
+    todo = [slice(0, n_rows)]
+    while todo:
+        rows = todo.pop()
+        size = rows.stop - rows.start
+        try:
+            work(rows)
+            continue
+        except MemoryError as error:
+            _smallest(size, error)
+        # here, not above: an error that is being handled keeps its arrays alive
+        _go_on(xp, size)
+        middle = rows.start + size // 2
+        todo += [slice(middle, rows.stop), slice(rows.start, middle)]
+
+
+def for_fewer(
+    xp: Any, make: Callable[[int], Result], n_rows: int
+) -> tuple[Result, int]:
+    """Make something for ``n_rows`` objects, or for half as many until it fits.
+
+    Returns it with the number of objects that it is for.
+    """
+    while True:
+        try:
+            return make(n_rows), n_rows
+        except MemoryError as error:
+            _smallest(n_rows, error)
+        n_rows = _go_on(xp, n_rows)
+
+
+def _smallest(size: int, error: MemoryError) -> None:
+    """Raise the error when there is nothing left to halve."""
+    if isinstance(error, DeviceMemoryError):
+        raise error
+    if size <= 1:
+        with room_for(
+            "one object at a time",
+            "lower n_init or n_clusters, or free memory that others hold",
+        ):
+            raise error
+
+
+def _go_on(xp: Any, size: int) -> int:
+    """Give cached memory back, say so, and return half the size."""
+    xp.get_default_memory_pool().free_all_blocks()
+    half = -(-size // 2)
+    warnings.warn(
+        f"the device has no memory left for {size} objects at once; going on with "
+        f"{half}.",
+        DeviceMemoryWarning,
+        stacklevel=4,
+    )
+    return half

@@ -1,0 +1,293 @@
+"""Devices with too little memory: smaller parts and the same bits, or one clear error.
+
+Allocations are made to fail one after the other, every one once, and from a size on.
+"""
+
+import contextlib
+import re
+import traceback
+import warnings
+
+import kernel_matrix
+import numpy as np
+import pytest
+from conftest import emulated
+from cudaemu import DeviceSpec
+from test_kcc import noisy
+
+import gpu_consensus as gpc
+from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends.device_memory import (
+    DeviceMemoryError,
+    DeviceMemoryWarning,
+    in_parts,
+    room_for,
+)
+from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.streamed_codes import StreamedCodes
+
+CASE = {"n": 65, "n_labels": 5, "n_clusters": 4, "n_restarts": 2, "repeat": 1}
+
+
+@contextlib.contextmanager
+def failing(cupy, fails):
+    """Let the allocations fail of which ``fails(number, size)`` is true."""
+    device = cupy.machine.device()
+    device.n_asked, device.fails = 0, fails
+    try:
+        yield device
+    finally:
+        device.fails = lambda number, nbytes: False
+
+
+def outcomes(cupy, work, first=1):
+    """Do the work with each allocation failing once, from the first on.
+
+    An outcome is "same", "warned" (and the same), "clear" for our own error, or the
+    place in the package where another error of memory came from.
+    """
+    with failing(cupy, lambda number, nbytes: False) as device:
+        work()
+        n_asked = device.n_asked
+    ended = []
+    for number in range(first, n_asked + 1):
+        with (
+            failing(cupy, lambda asked, nbytes: asked == number),  # noqa: B023
+            warnings.catch_warnings(record=True) as said,
+        ):
+            warnings.simplefilter("always")
+            try:
+                work()
+            except DeviceMemoryError as error:
+                cured = re.search(
+                    "; (lower n_init|set memory_limit|ask for f)", str(error)
+                )
+                ended.append("clear" if cured else str(error))
+            except MemoryError as error:
+                files = [
+                    frame.filename
+                    for frame in traceback.extract_tb(error.__traceback__)
+                ]
+                ended.append([name for name in files if "/gpu_consensus/" in name][-1])
+            else:
+                kinds = {warning.category for warning in said}
+                assert kinds <= {DeviceMemoryWarning}
+                ended.append("warned" if kinds else "same")
+    return ended
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"missing": 0.3, "rule": "sec", "row_table": 2},
+        {"missing": 0.0, "rule": "sec", "row_table": 1},
+        {"missing": 0.2, "rule": "l3", "row_table": 0, "n_clusters": 33},
+    ],
+    ids=str,
+)
+def test_primitives_survive_any_allocation_that_fails(emulated_cupy, change):
+    backend = choose_backend("cupy", None)
+
+    def work():
+        kernel_matrix.check_case(backend, CASE | change)
+
+    # without the first, the codes themselves, they would be streamed
+    ended = outcomes(emulated_cupy, work, first=2)
+    assert {"warned", "clear"} <= set(ended)
+    assert not [where for where in ended if "/backends/" in where]
+
+
+FITS = {
+    "kcc": lambda ens, **options: gpc.kcc(ens, 2, "c", refine=False, **options),
+    "careful": lambda ens, **options: gpc.kcc(ens, 2, "l3", init="careful", **options),
+    "sec": lambda ens, **options: gpc.sec(ens, 2, **options),
+    "ipvc": lambda ens, **options: gpc.ipvc(ens, 2, **options),
+}
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["resident", "streamed"])
+@pytest.mark.parametrize("name", FITS)
+def test_a_fit_ends_with_the_same_labels_or_a_clear_error(
+    emulated_cupy, monkeypatch, name, streamed
+):
+    """Arrays that the algorithms make themselves raise CuPy's own error."""
+    labels, _ = noisy(0, n=30, r=3, missing=0.2)
+    options = {"n_init": 1, "max_iter": 2, "random_state": 1}
+    ens = gpc.Ensemble(labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gpc.ConvergenceWarning)
+        expected = FITS[name](ens, backend="numpy", **options)
+    if streamed:
+        monkeypatch.setattr(
+            "gpu_consensus.backends.cupy_backend.CupyBackend.hold",
+            lambda self, codes: StreamedCodes(self.xp, codes),
+        )
+
+    def work():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", gpc.ConvergenceWarning)
+            found = FITS[name](ens, backend="cupy", **options)
+        assert np.array_equal(found.labels, expected.labels)
+        assert np.array_equal(found.history, expected.history)
+
+    ended = outcomes(emulated_cupy, work)
+    assert {"warned", "clear"} <= set(ended)
+    assert not [where for where in ended if "/backends/" in where]
+
+
+@pytest.mark.parametrize("memory", [4_000, 40_000, 200_000])
+def test_on_devices_of_any_size(memory):
+    labels, _ = noisy(9, n=1500, r=20)
+    ens = gpc.Ensemble(labels)
+    options = {"n_init": 2, "refine": False, "random_state": 0, "utility": "c"}
+    with (
+        emulated(DeviceSpec(multiprocessors=2, memory=memory)),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", DeviceMemoryWarning)
+        if memory == 4_000:
+            with pytest.raises(DeviceMemoryError, match="lower n_init"):
+                gpc.kcc(ens, 4, backend="cupy", **options)
+            return
+        found = gpc.kcc(ens, 4, backend="cupy", **options)
+    expected = gpc.kcc(ens, 4, backend="numpy", **options)
+    assert np.array_equal(found.labels, expected.labels)
+    assert np.array_equal(found.history, expected.history)
+
+
+def test_primitives_halve_what_depends_on_the_objects(emulated_cupy):
+    """Enough memory for the results, too little for what is needed on the way."""
+    rng, ens, before, after = kernel_matrix.draw(CASE | {"n": 2000, "missing": 0.3})
+    backend, numpy = choose_backend("cupy", None), NumpyBackend()
+    held, offsets, up = backend.hold(ens.codes), ens.offsets, backend.to_device
+    table = rng.random((int(offsets[-1]), 2, 4), np.float32)
+    weight = rng.integers(9, size=2000)
+    share = rng.dirichlet(np.ones(4), size=(2000, 2))
+    counts = up(numpy.count(ens.codes, offsets, before, 4))
+    there = {"table": up(table), "weight": up(weight)}
+    # every other entry: to lie side by side they must be copied
+    apart = [up(np.repeat(a, 2, axis=1))[:, ::2] for a in (before, after)]
+    shares = up(np.repeat(share, 2, axis=0))[::2]
+
+    def recount():
+        backend.recount(held, offsets, *apart, counts)
+        return counts
+
+    cases = [
+        (
+            lambda: backend.count(held, offsets, apart[0], 4),
+            numpy.count(ens.codes, offsets, before, 4),
+            2048,
+        ),
+        (recount, numpy.count(ens.codes, offsets, after, 4), 2048),
+        (
+            lambda: backend.weigh(held, offsets, apart[0], there["weight"], 4),
+            numpy.weigh(ens.codes, offsets, before, weight, 4),
+            2048,
+        ),
+        (
+            lambda: backend.soft_count(held, offsets, shares),
+            numpy.soft_count(ens.codes, offsets, share),
+            100_000,
+        ),
+        (
+            lambda: backend.assign(held, offsets, there["table"]).assignment,
+            numpy.assign(ens.codes, offsets, table).assignment,
+            9000,
+        ),
+    ]
+    for work, bits, most in cases:
+        with (
+            failing(emulated_cupy, lambda number, nbytes: nbytes > most),  # noqa: B023
+            pytest.warns(DeviceMemoryWarning, match="2000 objects .* on with 1000"),
+        ):
+            found = work()
+        assert np.array_equal(found.get(), bits)
+
+
+def test_ranges_are_halved_until_there_is_room_to_work(emulated_cupy):
+    codes = np.random.default_rng(0).integers(9, size=(3, 900), dtype=np.uint8)
+    backend = choose_backend("cupy", None)
+    for held in (backend.hold(codes), StreamedCodes(emulated_cupy, codes)):
+        with (
+            failing(emulated_cupy, lambda number, nbytes: nbytes > 8192),
+            pytest.warns(DeviceMemoryWarning) as said,
+        ):
+            # 32 bytes for each object: at most 256 of them
+            ranges = [
+                (rows, block.get()) for rows, block in backend.blocks(held, 1, None)
+            ]
+        assert [str(warning.message).split()[-1] for warning in said] == [
+            "450.",
+            "225.",
+        ]
+        assert max(rows.stop - rows.start for rows, _ in ranges) == 225
+        assert np.array_equal(np.hstack([block for _, block in ranges]), codes)
+
+
+def test_no_pinned_memory_halves_too(emulated_cupy):
+    codes = np.arange(40, dtype=np.uint8).reshape(2, 20)
+    streamed = StreamedCodes(emulated_cupy, codes)
+    # of each five allocations the fourth is the first of pinned memory
+    with (
+        failing(emulated_cupy, lambda number, nbytes: number in (4, 8)),
+        pytest.warns(DeviceMemoryWarning) as said,
+    ):
+        blocks = [block.get() for _, block in streamed.blocks(100)]
+    assert "20 objects at once; going on with 10" in str(said[0].message)
+    assert [block.shape[1] for block in blocks] == [5, 5, 5, 5]
+    assert np.array_equal(np.hstack(blocks), codes)
+
+    def broken(shape, dtype):
+        raise emulated_cupy.cuda.runtime.CUDARuntimeError(719, "launch failure")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cupyx.empty_pinned", broken)
+        with pytest.raises(RuntimeError, match="launch failure"):
+            next(streamed.blocks(100))
+
+
+def test_what_cannot_be_halved_says_what_helps(emulated_cupy):
+    labels, _ = noisy(1)
+    ens = gpc.Ensemble(labels)
+    backend = choose_backend("cupy", None)
+    held = backend.hold(ens.codes)
+    with failing(emulated_cupy, lambda number, nbytes: True):
+        with (
+            pytest.warns(DeviceMemoryWarning),
+            pytest.raises(DeviceMemoryError, match="one object at a time; lower n_in"),
+        ):
+            list(backend.blocks(held, 3, None))
+        with pytest.raises(
+            DeviceMemoryError,
+            match=r"2 tables of \d+ labels x n_clusters=3; lower n_init or n_clusters",
+        ):
+            backend.count(held, ens.offsets, np.zeros((2, 60), np.uint8), 3)
+        with pytest.raises(DeviceMemoryError, match="an array of 60 B; lower n_init"):
+            backend.to_device(np.zeros(60, np.uint8))
+        with pytest.raises(DeviceMemoryError, match="a tile of 2 x 3 pairs; ask for"):
+            backend.coassociation(held, ens.n_labels, np.arange(2), np.arange(3))
+        with pytest.warns(DeviceMemoryWarning, match="for 720 B of codes; going on"):
+            assert isinstance(backend.hold(ens.codes), StreamedCodes)
+
+
+def test_errors_of_our_own_are_not_wrapped_again(emulated_cupy):
+    def work(rows):
+        with room_for("the first", "do this"):
+            raise MemoryError
+
+    with pytest.raises(DeviceMemoryError, match="the first; do this"):
+        in_parts(emulated_cupy, work, 10)
+    with (
+        pytest.raises(DeviceMemoryError, match="the first; do this"),
+        room_for("the second", "do that"),
+    ):
+        work(slice(1))
+
+
+def test_the_limit_of_the_pool_is_respected(emulated_cupy):
+    backend = choose_backend("cupy", None)
+    codes = np.zeros((4, 1000), np.uint8)
+    emulated_cupy.get_default_memory_pool().set_limit(size=5000)
+    assert backend.gpu.free_memory() == 5000
+    assert isinstance(backend.hold(codes), StreamedCodes)
