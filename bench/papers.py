@@ -23,8 +23,4 @@ def run(context: Context) -> Iterator[Table]:
     yield from comparison_tables(context)
     yield lambda_table(context)
     yield sec_table(context)
-    """Yield the tables of the KCC paper, then those of the others."""
-    yield objective_table(context)
-    yield missing_table(context)
-    yield removal_table(context)
     yield least_squares_table(context)
