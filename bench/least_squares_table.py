@@ -87,7 +87,8 @@ def least_squares_table(
             "Cluster variances uniform in 0.1..0.3 and centres N(0, 0.7) are read as "
             "variances. The paper does not say how large its clusters are: with equal "
             "sizes every class has the same probability, drawn sizes come from random "
-            "probabilities.",
+            "probabilities. Drawn sizes were added after equal ones had missed the "
+            "paper's ARI at k = 6, so they are a guess that fits, not a finding.",
         ],
     )
     messages: dict[str, int] = {}
@@ -111,7 +112,9 @@ def least_squares_table(
         if name in PAPER[setting] or name in present
     ]
     table.claims = _claims(context, table.rows)
-    table.notes += warning_notes(messages)
+    # how many clusters came out is a column
+    others = {text: n for text, n in messages.items() if " although " not in text}
+    table.notes += warning_notes(others)
     return table
 
 
@@ -147,21 +150,19 @@ def _spread(numbers: Iterable[float]) -> tuple[float, float]:
 
 
 def _claims(context: Context, rows: list[dict[str, Any]]) -> list[Claim]:
-    """Compare ARA with the paper, whatever the sizes of its clusters were."""
+    """Compare ARA with the paper, each reading of its sizes by itself."""
     claims = []
-    for setting, printed in PAPER.items():
-        low = printed["ARA"].ari - 2 * printed["ARA"].ari_std
-        found = {
-            row["sizes"]: row["ari"]
-            for row in rows
-            if row["setting"] == setting and row["algorithm"] == "ARA" and "ari" in row
-        }
+    for row in rows:
+        if row["algorithm"] != "ARA" or "ari" not in row:
+            continue
+        printed = PAPER[row["setting"]]["ARA"]
         text = (
-            f"least squares, {setting}: ARI not below the paper's by more than two of "
-            "its deviations, with equal or with drawn sizes"
+            f"least squares, {row['setting']}, {row['sizes']} sizes: ARI not below the "
+            "paper's by more than two of its deviations"
         )
-        ours = ", ".join(f"{ari:.4f} ({sizes})" for sizes, ari in found.items())
-        measured = f"{ours}; paper {printed['ARA'].ari} +- {printed['ARA'].ari_std}"
-        passed = None if context.quick else max(found.values()) >= low
-        claims.append(Claim(text, measured, passed))
+        measured = f"{row['ari']:.4f}; paper {printed.ari} +- {printed.ari_std}"
+        low = printed.ari - 2 * printed.ari_std
+        claims.append(
+            Claim(text, measured, None if context.quick else row["ari"] >= low)
+        )
     return claims

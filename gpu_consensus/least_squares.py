@@ -24,6 +24,7 @@ _TILE = 1 << 22  # pairs counted at a time
 _WORTH_COMPILING = 1 << 24  # pairs of objects times partitions
 _LARGEST_DENOMINATOR = 10**12
 _LARGEST_RATIO = 1000
+_MOST_PARTITIONS = 65_535
 
 
 def least_squares(
@@ -87,7 +88,7 @@ def least_squares(
     Examples
     --------
     >>> import gpu_consensus as gpc
-    >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
+    >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 2, 1]])
     >>> found = gpc.least_squares(ens)
     >>> found.labels.tolist(), found.value
     ([0, 0, 1, 1], 11.0)
@@ -95,10 +96,10 @@ def least_squares(
     task = open_task("least_squares", ensemble, n_clusters, options)
     codes, n_labels = _repeat(task)
     n, r = codes.shape[1], len(codes)
-    if n * r >= 2**29 or n * n * r >= 2**62:
+    if r > _MOST_PARTITIONS or n * r >= 2**29 or n * n * r >= 2**62:
         raise ValueError(
             f"n_samples={n} with n_partitions={r} is too large for least_squares, "
-            "whose sums would pass 2^29; use kcc."
+            f"which counts up to {_MOST_PARTITIONS} partitions and 2^29 labels; use kcc."
         )
     fraction = _as_threshold(threshold, codes, n_labels)
     with progress_bar(task.progress, "least_squares", None) as advance:
@@ -138,7 +139,9 @@ def _repeat(task: Task) -> tuple[Codes, IntArray]:
     parts = [Fraction(x).limit_denominator(_LARGEST_RATIO) for x in ratio.tolist()]
     unit = math.lcm(*(part.denominator for part in parts))
     times = np.array([int(part * unit) for part in parts])
-    if times.sum() > 65_535 or not np.allclose(times / unit, ratio, rtol=1e-9, atol=0):
+    if times.sum() > _MOST_PARTITIONS or not np.allclose(
+        times / unit, ratio, rtol=1e-9, atol=0
+    ):
         raise ValueError(
             "weights should be in the ratio of small whole numbers for least_squares, "
             "which counts partitions; round them, or use kcc."

@@ -275,12 +275,12 @@ def test_wrong_arguments_say_what_to_do(options, message):
         gpc.least_squares(np.array([[0, 1], [1, 1], [0, 0]]), **options)
 
 
-def test_sizes_that_pass_the_integers_are_refused(monkeypatch):
-    labels = np.zeros((4, 2), dtype=int)
-    codes = np.broadcast_to(np.zeros(1, np.uint8), (2, 2**28))
-    monkeypatch.setattr(module, "_repeat", lambda task: (codes, np.array([1, 1])))
-    with pytest.raises(ValueError, match=r"n_samples=268435456 .* too large for least"):
-        gpc.least_squares(labels)
+@pytest.mark.parametrize("shape", [(2, 2**28), (65_536, 3), (65_000, 10**5)])
+def test_sizes_that_pass_the_integers_are_refused(shape, monkeypatch):
+    codes = np.broadcast_to(np.zeros(1, np.uint8), shape)
+    monkeypatch.setattr(module, "_repeat", lambda task: (codes, np.ones(shape[0])))
+    with pytest.raises(ValueError, match=rf"n_samples={shape[1]} .* too large for"):
+        gpc.least_squares(np.zeros((4, 2), dtype=int))
 
 
 def test_the_bar_counts_climbs(capsys):
