@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_consensus.checks import FloatArray
 from gpu_consensus.graph_cut import Found
 from gpu_consensus.incidence import Incidence, make_incidence
 from gpu_consensus.memory import check_memory
@@ -29,15 +30,16 @@ def cspa(
 ) -> Consensus:
     """Cluster-based similarity partitioning algorithm.
 
-    Objects are the vertices of a graph, weighted by how many partitions put two of them
-    together; the graph is cut into balanced parts. Time and memory grow with the square
-    of the number of distinct label rows: objects with the same labels are one vertex,
-    which weighs as many, and are never parted. That may leave parts heavier than asked.
+    Objects are the vertices of a graph, weighted by how often two of them are together;
+    the graph is cut into balanced parts. Time and memory grow with the square of the
+    number of distinct label rows: objects with the same labels are one vertex, which
+    weighs as many, and are never parted. That may leave parts heavier than asked.
 
     Parameters
     ----------
     ensemble : Ensemble or array of shape (n_samples, n_partitions)
-        The basic partitions; two objects are not together where a label is missing.
+        The basic partitions. The similarity of two objects is their share of equal
+        labels among the partitions that label both, 0 if there is none.
     n_clusters : int
         Clusters of the consensus.
     partitioner : {"auto", "metis", "mtkahypar", "spectral"}, default "auto"
@@ -96,18 +98,37 @@ def run_cspa(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -
 def similarity_graph(task: Task, incidence: Incidence) -> Similarity:
     """Return the co-association between groups of objects with equal labels.
 
-    S = sum_i w_i H_i H_i', times the numbers of objects of both groups.
+    The weight of the partitions in which two objects share a label, divided by the
+    weight of those that label both, times the numbers of objects of both groups.
     """
     from scipy.sparse import diags_array
 
     copies = incidence.copies.astype(float)
+    r = task.ensemble.n_partitions
     # r w_i is 1 without weights: counts stay whole numbers until the one division
     counted = diags_array(copies) @ incidence.matrix
     together = (counted @ diags_array(incidence.cluster_copies) @ counted.T).tocsr()
-    together.data /= task.ensemble.n_partitions
+    factor = None
+    if task.ensemble.n_missing.any():
+        together.data /= _both_present(together, incidence, r * task.weights)
+    else:
+        together.data /= r
+        share = np.sqrt(incidence.cluster_copies / r)
+        factor = (counted @ diags_array(share)).tocsr()
     loops = together.diagonal()
     together.setdiag(0.0)
     together.eliminate_zeros()
-    share = np.sqrt(incidence.cluster_copies / task.ensemble.n_partitions)
-    factor = (counted @ diags_array(share)).tocsr()
     return Similarity(together, loops, copies, factor)
+
+
+def _both_present(
+    together: Any, incidence: Incidence, weights: FloatArray
+) -> FloatArray:
+    """Return the weight of the partitions that label both ends of each entry."""
+    rows = np.repeat(np.arange(together.shape[0]), np.diff(together.indptr))
+    both = np.zeros(together.nnz)
+    for i, weight in enumerate(weights):
+        own = (incidence.partition == i).astype(float)
+        present = np.asarray(incidence.matrix @ own) > 0
+        both += weight * (present[rows] & present[together.indices])
+    return both
