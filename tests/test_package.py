@@ -154,9 +154,9 @@ import sys, time
 sys.path.insert(0, {str(PACKAGE.parent)!r})
 import numpy
 before = set(sys.modules)
-begin = time.perf_counter()
+begin = time.process_time()
 import gpu_consensus
-print(time.perf_counter() - begin)
+print(time.process_time() - begin)
 print(*{{name.split(".")[0] for name in set(sys.modules) - before}})
 """
     runs = [
