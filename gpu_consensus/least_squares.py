@@ -99,8 +99,7 @@ def least_squares(
     if r > _MOST_PARTITIONS or n * r >= 2**29 or n * n * r >= 2**62:
         raise ValueError(
             f"n_samples={n} with n_partitions={r} is too large for least_squares, "
-            f"which counts up to {_MOST_PARTITIONS} partitions and 2^29 labels; use "
-            "kcc."
+            f"which counts {_MOST_PARTITIONS} partitions and 2^29 labels; use kcc."
         )
     fraction = _as_threshold(threshold, codes, n_labels)
     with progress_bar(task.progress, "least_squares", None) as advance:
