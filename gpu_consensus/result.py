@@ -100,7 +100,7 @@ class Consensus:
     n_iter : int
         Iterations of the winning start.
     converged : bool
-        False if ``max_iter`` stopped it.
+        False if it was stopped by ``max_iter``, or by the number of rounds.
     backend, method : str
         What ran.
     proba : ndarray of shape (n_samples, n_clusters) or None
@@ -166,7 +166,7 @@ class Consensus:
         return self.centroids
 
     def __repr__(self) -> str:
-        state = "converged" if self.converged else "stopped by max_iter"
+        state = "converged" if self.converged else "not converged"
         return (
             f"Consensus({self.method}: {self.n_clusters} clusters of "
             f"{len(self.labels)} objects, value {self.value:.6g}, objective "
