@@ -117,7 +117,10 @@ def fit(
     """
     options.check()
     n_clusters = check_n_clusters(n_clusters, ensemble.n_samples)
-    backend = choose_backend(options.backend, ensemble.codes, options.n_jobs)
+    lookups = ensemble.codes.size * n_clusters * options.n_init
+    backend = choose_backend(
+        options.backend, ensemble.codes, options.n_jobs, lookups=lookups
+    )
     skip = find_unlabelled(ensemble, weights, options.on_unlabelled)
     check_distinct_rows(ensemble, weights, n_clusters, skip)
     if n_clusters == 1:
