@@ -41,6 +41,19 @@ class Segments:
         """Sum the rows of each partition: (S, ...) to (r, ...)."""
         return np.asarray(np.add.reduceat(x, self.starts, axis=0))
 
+    def sum_in_order(self, x: FloatArray) -> FloatArray:
+        """As ``sum`` for floats, one row after another: the order of every backend."""
+        order = np.argsort(-self.sizes, kind="stable")
+        starts, sizes = self.starts[order], self.sizes[order]
+        total = np.zeros((len(order), *x.shape[1:]))
+        # the j-th rows of all partitions that have one; the largest come first
+        longer = np.searchsorted(-sizes, -np.arange(sizes[0]), side="left")
+        for j, number in enumerate(longer):
+            total[:number] += x[starts[:number] + j]
+        result = np.empty_like(total)
+        result[order] = total
+        return result
+
     def max(self, x: Array) -> Array:
         """Take the largest row of each partition: (S, ...) to (r, ...)."""
         return np.asarray(np.maximum.reduceat(x, self.starts, axis=0))
@@ -60,6 +73,36 @@ class Segments:
     def spread(self, x: Array) -> Array:
         """Repeat one row per partition over its labels: (r, ...) to (S, ...)."""
         return np.repeat(x, self.sizes, axis=0)
+
+
+class LabelSums(NamedTuple):
+    """Sums of counts over the labels of each partition, (r, ...) each.
+
+    ``size`` is sum n, ``square`` sum n^2, ``heavy`` the sum of n times the marginal,
+    ``most`` the largest n, ``entropy`` the sum of n log2 n in the order of the labels
+    where it was asked for. "Missing" does not count.
+    """
+
+    size: IntArray
+    square: IntArray
+    heavy: IntArray
+    most: IntArray
+    entropy: FloatArray | None = None
+
+
+def label_sums(
+    offsets: IntArray, counts: Array, marginals: Array, entropy: bool = False
+) -> LabelSums:
+    """Return the sums of counts (S, ...); a backend may have a quicker one."""
+    segments = Segments(offsets)
+    n = segments.present(counts)
+    return LabelSums(
+        segments.sum(n),
+        segments.sum(n * n),
+        segments.sum(n * marginals.reshape(-1, *[1] * (n.ndim - 1))),
+        segments.max(n),
+        segments.sum_in_order(_x_log2_x(n)) if entropy else None,
+    )
 
 
 def as_table(values: FloatArray) -> npt.NDArray[np.float32]:
@@ -82,12 +125,18 @@ class Formula(NamedTuple):
         leaves (step -1) the cluster, (S, ...). Leaving is only asked where n_kj > 0.
     unit(segments)
         mu(e_j), (S,).
+    total_of(sums)
+        The same as ``total``, from the label sums alone; None where they do not do.
+    needs_entropy
+        Whether ``total_of`` reads the entropy.
     """
 
     divergence: Callable[[Array, Segments], FloatArray]
     total: Callable[[Array, Segments], FloatArray]
     change: Callable[[Array, Segments, int], FloatArray]
     unit: Callable[[Segments], FloatArray]
+    total_of: Callable[[LabelSums], FloatArray] | None = None
+    needs_entropy: bool = False
 
 
 def _ones(segments: Segments) -> FloatArray:
@@ -148,7 +197,12 @@ def _products(bits: int) -> FloatArray:
 
 
 def _h_total(n: Array, segments: Segments) -> FloatArray:
-    return np.asarray(segments.sum(_x_log2_x(n)) - _x_log2_x(segments.sum(n)))
+    return np.asarray(segments.sum_in_order(_x_log2_x(n)) - _x_log2_x(segments.sum(n)))
+
+
+def _h_total_of(sums: LabelSums) -> FloatArray:
+    assert sums.entropy is not None
+    return np.asarray(sums.entropy - _x_log2_x(sums.size))
 
 
 def _x_log2_x_change(n: Array, step: int) -> FloatArray:
@@ -235,9 +289,13 @@ def _lp(p: int) -> Formula:
 
 
 _BASE = {
-    "c": Formula(_c_divergence, _c_total, _c_change, _ones),
-    "h": Formula(_h_divergence, _h_total, _h_change, _zeros),
-    "cos": Formula(_cos_divergence, _cos_total, _cos_change, _ones),
+    "c": Formula(
+        _c_divergence, _c_total, _c_change, _ones, lambda s: _ratio(s.square, s.size)
+    ),
+    "h": Formula(_h_divergence, _h_total, _h_change, _zeros, _h_total_of, True),
+    "cos": Formula(
+        _cos_divergence, _cos_total, _cos_change, _ones, lambda s: np.sqrt(s.square)
+    ),
 }
 NAMES = ("c", "h", "cos", "l5", "l8", "nc", "nh", "ncos", "nl5", "nl8")
 

@@ -43,7 +43,7 @@ def choose_backend(
         Threads of a CPU backend.
     lookups : int, optional
         n r K n_init, the size of the work; below 2**22 "auto" leaves numba alone,
-        which takes longer to load. None means large.
+        which takes longer to load. The number of codes by default.
     """
     check_choice("backend", backend, NAMES)
     n_threads(n_jobs)  # a wrong number is wrong on every backend
@@ -70,7 +70,9 @@ def _automatic(codes: Any, lookups: int | None) -> str:
     """Return what "auto" means for codes of a place and work of a size."""
     if on_device(codes) or not why_unavailable("cupy"):
         return "cupy"
-    small = lookups is not None and lookups < _WORTH_NUMBA
+    if lookups is None:
+        lookups = 0 if codes is None else int(codes.size)
+    small = lookups < _WORTH_NUMBA
     return "numpy" if small or why_unavailable("numba") else "numba"
 
 

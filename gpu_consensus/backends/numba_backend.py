@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from gpu_consensus.backends.protocol import (
     Table,
     TableRecipe,
 )
+from gpu_consensus.utilities import LabelSums
 
 if TYPE_CHECKING:
     from gpu_consensus.lloyd import Rule
@@ -91,6 +93,30 @@ class NumbaBackend(NumpyBackend):
 
         self._over(some, len(recipe.offsets) - 1, flat.size)
         return _as_protocol(table, n_restarts, n_clusters)
+
+    def label_sums(
+        self,
+        offsets: Offsets,
+        counts: Counts,
+        marginals: npt.NDArray[np.int64],
+        entropy: bool = False,
+    ) -> LabelSums:
+        """As :func:`gpu_consensus.utilities.label_sums` for counts (S, R, K)."""
+        flat = np.ascontiguousarray(counts).reshape(len(counts), -1)
+        n_partitions = len(offsets) - 1
+        shape = (n_partitions, flat.shape[1])
+        integers = np.zeros((4, *shape), dtype=np.int64)
+        bits = np.zeros(shape if entropy else (0, 0))
+
+        def some(part: tuple[int, int]) -> None:
+            numba_tables.sum_labels(flat, offsets, marginals, *part, *integers, bits)
+
+        self._over(some, n_partitions, flat.size)
+        shape = (n_partitions, *counts.shape[1:])
+        return LabelSums(
+            *(found.reshape(shape) for found in integers),
+            bits.reshape(shape) if entropy else None,
+        )
 
     def count(
         self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int
@@ -165,12 +191,62 @@ class NumbaBackend(NumpyBackend):
         gap: bool = False,
     ) -> Assigned:
         """See the Protocol."""
-        _, n_restarts, n_clusters = table.shape
-        n_partitions, n_samples = codes.shape
-        shape = (n_restarts, n_samples)
-        assignment = np.empty(shape, dtype=smallest_unsigned(n_clusters))
+        shape = (table.shape[1], codes.shape[1])
+        assignment = np.empty(shape, dtype=smallest_unsigned(table.shape[2]))
         lowest = np.empty(shape, dtype=np.float32) if best else _NO_OUTPUT
         gaps = np.empty(shape, dtype=np.float32) if gap else _NO_OUTPUT
+        self._assign(
+            codes, offsets, table, _ALL, row_weight, row_table, assignment, lowest, gaps
+        )
+        return Assigned(assignment, lowest if best else None, gaps if gap else None)
+
+    def reassign(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        table: Table,
+        objects: npt.NDArray[np.int64],
+        assignment: Assignment,
+        gap: npt.NDArray[np.float32],
+        *,
+        row_weight: npt.NDArray[np.float32] | None = None,
+        row_table: Table | None = None,
+    ) -> None:
+        """As ``assign``, for some objects, whose cluster and gap are written in place.
+
+        Parameters
+        ----------
+        objects : ndarray of int64
+            None of them twice.
+        assignment, gap : ndarray of shape (R, n)
+        """
+        if len(objects):
+            self._assign(
+                codes,
+                offsets,
+                table,
+                objects,
+                row_weight,
+                row_table,
+                assignment,
+                _NO_OUTPUT,
+                gap,
+            )
+
+    def _assign(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        table: Table,
+        objects: npt.NDArray[np.int64],
+        row_weight: npt.NDArray[np.float32] | None,
+        row_table: Table | None,
+        assignment: Assignment,
+        lowest: npt.NDArray[np.float32],
+        gaps: npt.NDArray[np.float32],
+    ) -> None:
+        """Assign some objects, or all where none is named."""
+        n_partitions, n_samples = codes.shape
         lines, stride = _lines(codes)
         flat, width = _padded(table)
         full, row_sum, weight = _NO_ROW, _NO_ROW, _NO_ROW
@@ -191,16 +267,77 @@ class NumbaBackend(NumpyBackend):
                 lines,
                 stride,
                 offsets,
-                _ALL,
+                objects,
                 *part,
-                n_clusters,
+                table.shape[2],
                 assignment,
                 lowest,
                 gaps,
             )
 
-        self._over(some, n_samples, n_samples * n_partitions * width // 16)
-        return Assigned(assignment, lowest if best else None, gaps if gap else None)
+        size = len(objects) or n_samples
+        self._over(some, size, size * n_partitions * width // 16)
+
+    def table_change(
+        self,
+        offsets: Offsets,
+        old: Table,
+        new: Table,
+        pairs: Sequence[tuple[int, int]],
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Bound by how much scores differ between two tables, and how large they are.
+
+        Parameters
+        ----------
+        old, new : ndarray of shape (S, R, K), (S, R', K)
+        pairs : sequence of (q, q')
+            Restarts to compare, A of them.
+
+        Returns
+        -------
+        change, level : ndarray of shape (A, K)
+            Sum over partitions of the largest abs(new - old), and of the largest entry
+            of both.
+        """
+        n_partitions, n_clusters = len(offsets) - 1, new.shape[2]
+        clusters = np.arange(n_clusters)
+        (before, was), (after, now) = _padded(old), _padded(new)
+        columns = [
+            np.concatenate([clusters * table.shape[1] + q for q in restarts])
+            for table, restarts in zip(
+                (old, new), zip(*pairs, strict=True), strict=True
+            )
+        ]
+        change = np.zeros((n_partitions, len(columns[0])))
+        level = np.zeros_like(change)
+
+        def some(part: tuple[int, int]) -> None:
+            numba_tables.compare_tables(
+                before, was, after, now, *columns, offsets, *part, change, level
+            )
+
+        self._over(some, n_partitions, int(offsets[-1]) * len(columns[0]))
+        shape = (len(pairs), n_clusters)
+        return change.sum(axis=0).reshape(shape), level.sum(axis=0).reshape(shape)
+
+    def unsettled(
+        self,
+        assignment: Assignment,
+        gap: npt.NDArray[np.float32],
+        limit: npt.NDArray[np.float64],
+        row_limit: npt.NDArray[np.float64],
+        row_weight: npt.NDArray[np.float32] | None,
+    ) -> npt.NDArray[np.int64]:
+        """Return the objects whose gap is not above the limit of their cluster.
+
+        Other gaps shrink by the limit. Weighted ``row_limit`` is added to ``limit``.
+        """
+        weight = _NO_ROW if row_weight is None else row_weight
+        objects = np.empty(len(gap), dtype=np.int64)
+        found = numba_tables.find_unsettled(
+            assignment, gap, limit, row_limit, weight, objects
+        )
+        return objects[:found]
 
     def scores(
         self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]
@@ -301,7 +438,7 @@ class NumbaBackend(NumpyBackend):
             return
         number = min(size, threads * parts)
         ends = [size * part // number for part in range(number + 1)]
-        for_each(work, zip(ends, ends[1:], strict=False), threads)
+        for_each(work, pairwise(ends), threads)
 
 
 def _lines(codes: Codes) -> tuple[Codes, int]:

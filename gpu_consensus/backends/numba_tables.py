@@ -83,18 +83,14 @@ def sum_labels(
     square: Any,
     heavy: Any,
     most: Any,
+    entropy: Any,
 ) -> None:
     """Sum counts (S, C) over the labels of partitions first..last, (r, C) each.
 
-    ``size`` is sum n, ``square`` sum n^2, ``heavy`` the sum of n times the marginal,
-    ``most`` the largest n.
+    All hold zeros; ``entropy`` may be empty. See ``utilities.LabelSums``.
     """
     n_columns = counts.shape[1]
     for i in range(first, last):
-        size[i] = 0
-        square[i] = 0
-        heavy[i] = 0
-        most[i] = 0
         for row in range(offsets[i], offsets[i + 1] - 1):
             marginal = marginals[row]
             for c in range(n_columns):
@@ -103,6 +99,11 @@ def sum_labels(
                 square[i, c] += n * n
                 heavy[i, c] += n * marginal
                 most[i, c] = max(most[i, c], n)
+            if len(entropy):
+                for c in range(n_columns):
+                    n = counts[row, c]
+                    if n > 1:  # of 0 and 1 it is 0
+                        entropy[i, c] += n * log2(np.float64(n))
 
 
 @compiled
@@ -208,3 +209,52 @@ def fill_table(
                     if abs(entry) < _TINY:
                         entry = np.float32(0.0)
                     table[row, k * n_restarts + q] = entry
+
+
+@compiled
+def compare_tables(
+    old: Any,
+    old_width: Any,
+    new: Any,
+    new_width: Any,
+    old_columns: Any,
+    new_columns: Any,
+    offsets: Any,
+    first: Any,
+    last: Any,
+    change: Any,
+    level: Any,
+) -> None:
+    """Largest change and largest entry of pairs of columns in partitions first..last.
+
+    ``change`` and ``level`` are (r, pairs) and hold zeros.
+    """
+    n_columns = len(old_columns)
+    for i in range(first, last):
+        for row in range(offsets[i], offsets[i + 1]):
+            for c in range(n_columns):
+                a = old[row * old_width + old_columns[c]]
+                b = new[row * new_width + new_columns[c]]
+                differ = abs(np.float64(b) - np.float64(a))
+                change[i, c] = max(change[i, c], differ)
+                largest = np.float64(max(abs(a), abs(b)))
+                level[i, c] = max(level[i, c], largest)
+
+
+@compiled
+def find_unsettled(
+    assignment: Any, gap: Any, limit: Any, row_limit: Any, row_weight: Any, objects: Any
+) -> Any:
+    """List objects whose gap is not above their limit; shrink the gaps of others."""
+    found = 0
+    for l in range(len(gap)):
+        k = assignment[l]
+        most = limit[k]
+        if len(row_weight):
+            most += row_weight[l] * row_limit[k]
+        if gap[l] > most:
+            gap[l] -= most
+        else:
+            objects[found] = l
+            found += 1
+    return found
