@@ -16,7 +16,7 @@ import numpy as np
 
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checks import FloatArray
-from gpu_consensus.utilities import Formula, Segments
+from gpu_consensus.utilities import RISE_BITS, Formula, Segments, label_sums, rises
 
 _SMALLEST_BLOCK = 16
 _BUFFER = 1 << 20  # numbers gathered at once
@@ -57,12 +57,26 @@ def refine(
     Notes
     -----
     A sweep costs n r K additions, a move one new column of gains for the cluster left
-    and one for the cluster entered.
+    and one for the cluster entered; compiled, only the entries that are read next.
     """
     n_samples, n_clusters = codes.shape[1], counts.shape[1]
     weight = segments.spread(weights)[:, None]
     # rounding of a sum of changes stays far below this, so no move can raise F
     tolerance = float(weights.sum()) * 2.0**-46 * max(64, n_samples)
+    if _worth_compiling(codes.size * n_clusters) and (
+        formula.name and (n_samples + 1).bit_length() <= RISE_BITS
+    ):
+        return _refine_compiled(
+            codes,
+            formula.name,
+            segments,
+            weights,
+            assignment,
+            counts,
+            tolerance,
+            max_sweeps,
+            after_sweep,
+        )
     enter, leave = _gains(formula, segments, weight, counts, slice(None))
     sizes = counts[: segments.offsets[1]].sum(axis=0)
     may_leave = np.append(sizes > 1, False)
@@ -125,9 +139,64 @@ def _gains(
     return enter, leave
 
 
+def _refine_compiled(
+    codes: Codes,
+    utility: str,
+    segments: Segments,
+    weights: FloatArray,
+    assignment: Assignment,
+    counts: Counts,
+    tolerance: float,
+    max_sweeps: int,
+    after_sweep: Callable[[Counts], None],
+) -> bool:
+    """As ``refine``, for utilities whose gains are compiled; the same bits."""
+    from gpu_consensus.backends import numba_refine
+    from gpu_consensus.backends.numba_backend import blank_table, code_lines
+
+    lines, stride = code_lines(codes)
+    n_samples, (n_rows, n_clusters) = len(assignment), counts.shape
+    sums = label_sums(segments.offsets, counts, np.zeros(n_rows, dtype=np.int64))
+    state = (
+        assignment,
+        counts,
+        sums.size,
+        sums.square,
+        counts[: segments.offsets[1]].sum(axis=0),
+        blank_table(n_rows, n_clusters, np.float64).reshape(-1),
+        np.zeros(counts.shape),
+        np.full(n_rows, -1, dtype=np.int32),
+        np.full(counts.shape, -1, dtype=np.int32),
+        np.zeros(n_clusters, dtype=np.int32),
+    )
+    constants = (
+        numba_refine.UTILITIES.index(utility),
+        lines,
+        stride,
+        segments.offsets,
+        weights,
+        rises((n_samples + 1).bit_length() if utility == "h" else 0),
+        tolerance,
+    )
+    since_move = 0
+    for _ in range(max_sweeps):
+        since_move = numba_refine.sweep(*constants, since_move, *state)
+        after_sweep(counts)
+        if since_move >= n_samples:
+            return True
+    return False
+
+
+def _worth_compiling(additions: int) -> bool:
+    """Whether a sweep of so many additions pays for loading numba."""
+    return (
+        additions >= _WORTH_COMPILING and importlib.util.find_spec("numba") is not None
+    )
+
+
 def _finder(additions: int) -> Callable[..., tuple[int, int]]:
     """Return the function that finds the next move: compiled where that pays."""
-    if additions < _WORTH_COMPILING or importlib.util.find_spec("numba") is None:
+    if not _worth_compiling(additions):
         return find_move
     compiled: Callable[..., tuple[int, int]] = compiled_finder()
     return compiled

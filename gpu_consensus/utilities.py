@@ -24,7 +24,7 @@ from gpu_consensus.log2 import log2
 
 FLOOR = 2.0**-52
 _TINY = np.finfo(np.float32).tiny
-_TABLE_BITS = 22  # functions of counts below this are looked up
+RISE_BITS = 22  # functions of counts of so many bits are looked up
 Array = npt.NDArray[Any]
 
 
@@ -129,6 +129,8 @@ class Formula(NamedTuple):
         The same as ``total``, from the label sums alone; None where they do not do.
     needs_entropy
         Whether ``total_of`` reads the entropy.
+    name
+        What compiled code knows it by; empty where there is none.
     """
 
     divergence: Callable[[Array, Segments], FloatArray]
@@ -137,6 +139,7 @@ class Formula(NamedTuple):
     unit: Callable[[Segments], FloatArray]
     total_of: Callable[[LabelSums], FloatArray] | None = None
     needs_entropy: bool = False
+    name: str = ""
 
 
 def _ones(segments: Segments) -> FloatArray:
@@ -184,7 +187,7 @@ def _h_divergence(n: Array, segments: Segments) -> FloatArray:
 
 def _x_log2_x(n: Array) -> FloatArray:
     bits = int(n.max(initial=0)).bit_length()
-    if bits <= _TABLE_BITS:
+    if bits <= RISE_BITS:
         return _products(bits).take(n)
     return np.asarray(n * log2(np.maximum(n, 1.0)))
 
@@ -209,7 +212,7 @@ def _x_log2_x_change(n: Array, step: int) -> FloatArray:
     """(x + 1) log2(x + 1) - x log2 x, without cancellation; for step -1 its reverse."""
     low = np.maximum(n if step > 0 else n - 1, 0)
     bits = int(low.max(initial=0)).bit_length()
-    rise = _rises(bits).take(low) if bits <= _TABLE_BITS else _rise(low)
+    rise = rises(bits).take(low) if bits <= RISE_BITS else _rise(low)
     return np.asarray(step * rise)
 
 
@@ -219,7 +222,7 @@ def _rise(x: Array) -> FloatArray:
 
 
 @lru_cache(maxsize=32)
-def _rises(bits: int) -> FloatArray:
+def rises(bits: int) -> FloatArray:
     """All rises below 2**bits: refinement asks for the same few again and again."""
     return _rise(np.arange(1 << bits))
 
@@ -290,11 +293,23 @@ def _lp(p: int) -> Formula:
 
 _BASE = {
     "c": Formula(
-        _c_divergence, _c_total, _c_change, _ones, lambda s: _ratio(s.square, s.size)
+        _c_divergence,
+        _c_total,
+        _c_change,
+        _ones,
+        lambda sums: _ratio(sums.square, sums.size),
+        name="c",
     ),
-    "h": Formula(_h_divergence, _h_total, _h_change, _zeros, _h_total_of, True),
+    "h": Formula(
+        _h_divergence, _h_total, _h_change, _zeros, _h_total_of, True, name="h"
+    ),
     "cos": Formula(
-        _cos_divergence, _cos_total, _cos_change, _ones, lambda s: np.sqrt(s.square)
+        _cos_divergence,
+        _cos_total,
+        _cos_change,
+        _ones,
+        lambda sums: np.sqrt(sums.square),
+        name="cos",
     ),
 }
 NAMES = ("c", "h", "cos", "l5", "l8", "nc", "nh", "ncos", "nl5", "nl8")

@@ -73,7 +73,7 @@ class NumbaBackend(NumpyBackend):
         norm: npt.NDArray[np.float64] | None,
     ) -> Table:
         n_rows, n_restarts, n_clusters = counts.shape
-        table = _blank_table(n_rows, n_restarts * n_clusters)
+        table = blank_table(n_rows, n_restarts * n_clusters)
         flat = np.ascontiguousarray(counts).reshape(n_rows, -1)
         scale = np.empty((0, 0)) if norm is None else norm.reshape(len(norm), -1)
 
@@ -154,7 +154,7 @@ class NumbaBackend(NumpyBackend):
         moved = np.zeros(n_restarts, dtype=np.int64)
         additions, objects = numba_counts.count_moves(before, after, n_clusters, moved)
         n_partitions, n_samples = codes.shape
-        lines, stride = _lines(codes)
+        lines, stride = code_lines(codes)
         vectors = -(-2 * flat.shape[1] // numba_counts.VECTOR)
         by_rows = objects * n_partitions * vectors + flat.size // 2
         one_by_one = additions * n_partitions
@@ -247,7 +247,7 @@ class NumbaBackend(NumpyBackend):
     ) -> None:
         """Assign some objects, or all where none is named."""
         n_partitions, n_samples = codes.shape
-        lines, stride = _lines(codes)
+        lines, stride = code_lines(codes)
         flat, width = _padded(table)
         full, row_sum, weight = _NO_ROW, _NO_ROW, _NO_ROW
         if row_table is not None and row_weight is not None:
@@ -347,8 +347,8 @@ class NumbaBackend(NumpyBackend):
         n_rows, n_restarts, n_clusters = table.shape
         n_columns = n_restarts * n_clusters
         score = np.empty((n_samples, n_columns), dtype=np.float64)
-        lines, stride = _lines(codes)
-        padded = _blank_table(n_rows, n_columns, np.float64)
+        lines, stride = code_lines(codes)
+        padded = blank_table(n_rows, n_columns, np.float64)
         padded[:, :n_columns] = table.reshape(n_rows, -1)
 
         def some(part: tuple[int, int]) -> None:
@@ -377,7 +377,7 @@ class NumbaBackend(NumpyBackend):
         shape = (int(offsets[-1]), -(-n_columns // lanes) * lanes)
         counts = np.zeros(shape, dtype=np.int64)
         flat = np.ascontiguousarray(responsibilities).reshape(n_samples, -1)
-        lines, stride = _lines(codes)
+        lines, stride = code_lines(codes)
 
         def some(part: tuple[int, int]) -> None:
             numba_counts.soft_count_rows(lines, stride, offsets, *part, flat, counts)
@@ -397,7 +397,7 @@ class NumbaBackend(NumpyBackend):
     ) -> Counts:
         """See the Protocol."""
         total = np.zeros((len(codes), len(assignment), n_clusters), dtype=np.int64)
-        lines, stride = _lines(codes)
+        lines, stride = code_lines(codes)
         assignment = np.ascontiguousarray(assignment)
         weight = np.ascontiguousarray(row_weight)
 
@@ -441,7 +441,7 @@ class NumbaBackend(NumpyBackend):
         for_each(work, pairwise(ends), threads)
 
 
-def _lines(codes: Codes) -> tuple[Codes, int]:
+def code_lines(codes: Codes) -> tuple[Codes, int]:
     """Return codes (r, n) as one read-only vector, and where the next line begins.
 
     One kind of array for all slices, mapped or not, so that kernels compile once.
@@ -456,7 +456,7 @@ def _lines(codes: Codes) -> tuple[Codes, int]:
     return as_strided(codes, (length,), (size,), writeable=False), stride
 
 
-def _blank_table(n_rows: int, n_columns: int, dtype: Any = np.float32) -> Any:
+def blank_table(n_rows: int, n_columns: int, dtype: Any = np.float32) -> Any:
     """Return zeros (S, width), rows padded to whole vectors and aligned to them."""
     lanes, size = numba_assign.LANES, np.dtype(dtype).itemsize
     width = -(-n_columns // lanes) * lanes
@@ -493,6 +493,6 @@ def _padded(table: Table) -> tuple[npt.NDArray[np.float32], int]:
         end = owner.__array_interface__["data"][0] + owner.nbytes
         if owner.flags.c_contiguous and begin + n_rows * row <= end:
             return as_strided(table, (n_rows * row // size,), (size,)), row // size
-    padded = _blank_table(n_rows, n_restarts * n_clusters)
+    padded = blank_table(n_rows, n_restarts * n_clusters)
     _as_protocol(padded, n_restarts, n_clusters)[:] = table
     return padded.reshape(-1), padded.shape[1]

@@ -47,7 +47,9 @@ def for_each(work: Callable[[Any], None], parts: Iterable[Any], n_threads: int) 
     finally:
         queue.clear()  # after an error nobody begins another part
         for future in futures:
-            future.result()
+            # a helper that waits for a thread may wait for this one
+            if not future.cancel():
+                future.result()
 
 
 def _pool(n_threads: int) -> ThreadPoolExecutor:
