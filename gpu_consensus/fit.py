@@ -231,8 +231,12 @@ def _refine(
     todo = [q for q in every if q not in saved.refined]
     codes = to_host(problem.codes) if todo else problem.codes
     lock = threading.Lock()
-    # a function of the caller's own is called from one thread, the caller's
-    threads = getattr(problem.backend, "n_threads", 1) if rule.formula.name else 1
+    # NumPy's many small steps hold the GIL, and a function of the caller's own is
+    # called from no thread but the caller's
+    compiled = problem.backend.name == "numba"
+    threads = 1
+    if compiled and rule.formula.name:
+        threads = problem.backend.n_threads  # type: ignore[attr-defined]
     with progress_bar(options.progress, "refine", len(every)) as advance:
         advance(len(every) - len(todo))
 
@@ -289,6 +293,7 @@ def _refine_start(
         after_sweep=lambda counts: history.append(
             float(rule.objective(counts[:, None], [])[0])
         ),
+        compiled=problem.backend.name == "numba",
     )
     return _Refined(assignment, counts, history, finished)
 

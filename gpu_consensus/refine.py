@@ -33,6 +33,7 @@ def refine(
     *,
     max_sweeps: int,
     after_sweep: Callable[[Counts], None] = lambda counts: None,
+    compiled: bool = False,
 ) -> bool:
     """Move single objects until none can lower F; changes its arguments in place.
 
@@ -48,6 +49,8 @@ def refine(
         At most so many visits to every object.
     after_sweep : callable, optional
         Called with ``counts`` after every visit to all objects.
+    compiled : bool, default False
+        Compile however small the work: numba is loaded already. The same bits.
 
     Returns
     -------
@@ -63,7 +66,8 @@ def refine(
     weight = segments.spread(weights)[:, None]
     # rounding of a sum of changes stays far below this, so no move can raise F
     tolerance = float(weights.sum()) * 2.0**-46 * max(64, n_samples)
-    if _worth_compiling(codes.size * n_clusters) and (
+    additions = _WORTH_COMPILING if compiled else codes.size * n_clusters
+    if _worth_compiling(additions) and (
         formula.name and (n_samples + 1).bit_length() <= RISE_BITS
     ):
         return _refine_compiled(
@@ -80,7 +84,7 @@ def refine(
     enter, leave = _gains(formula, segments, weight, counts, slice(None))
     sizes = counts[: segments.offsets[1]].sum(axis=0)
     may_leave = np.append(sizes > 1, False)
-    find = _finder(codes.size * n_clusters)
+    find = _finder(additions)
     l, since_move, sweeps = 0, 0, 0
     while sweeps < max_sweeps:
         # a full circle without a move is the end
