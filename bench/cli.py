@@ -109,7 +109,8 @@ def write(result: dict[str, Any], output: Path | None, markdown: Path | None) ->
 def _render(arguments: list[str]) -> str:
     if len(arguments) != 1 or arguments[0].startswith("-"):
         raise ValueError(f"render takes one file: {_PROG} render results.json")
-    return _from_stored(arguments[0], "render", to_markdown)
+    page: str = _from_stored(arguments[0], "render", to_markdown)
+    return page
 
 
 def _plot(arguments: list[str]) -> None:

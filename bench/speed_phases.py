@@ -151,7 +151,7 @@ def _per_iteration(name: str, ensemble: gpc.Ensemble) -> float:
         options["backend"] = "numba"
     call = partial(gpc.METHODS[name], ensemble, 10, **options)
     runs = [quiet(call) for _ in range(3)]
-    return min(1000 * seconds / result.n_iter for seconds, result in runs)
+    return float(min(1000 * seconds / result.n_iter for seconds, result in runs))
 
 
 def refine_table(context: Context) -> Table:
@@ -198,6 +198,7 @@ def _refined(
     from gpu_consensus import fit
 
     phase, kept = [0.0], fit._refine
+    module: Any = fit
 
     def timed(*arguments: Any) -> None:
         begin = time.perf_counter()
@@ -205,7 +206,7 @@ def _refined(
         phase[0] = time.perf_counter() - begin
 
     found = []
-    fit._refine = timed
+    module._refine = timed
     try:
         for _ in range(3 if ensemble.n_samples <= 10_000 else 1):
             total, _ = quiet(
@@ -213,7 +214,7 @@ def _refined(
             )
             found.append((total - phase[0], phase[0]))
     finally:
-        fit._refine = kept
+        module._refine = kept
     lloyd, refined = np.min(found, axis=0)
     return {
         "n": ensemble.n_samples,

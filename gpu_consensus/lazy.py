@@ -117,11 +117,14 @@ class Laziness:
         n_partitions = len(offsets) - 1
         # rounding of two sums, of their product and of the gap itself
         unit = 4 * (n_partitions + 2) * 2.0**-24
-        limit = _limits(*self.backend.table_change(offsets, old, table, pairs), unit)
+        change, level = self.backend.table_change(offsets, old, table, pairs)
+        limit = _limits(change, level, unit)
         limit_row = np.zeros_like(limit)
         if row_table is not None and old_row is not None:
             if row_table.ndim == 3:
-                change = self.backend.table_change(offsets, old_row, row_table, pairs)
+                change, level = self.backend.table_change(
+                    offsets, old_row, row_table, pairs
+                )
             else:
                 was, now = (
                     x[list(at)].astype(np.float64)
@@ -129,8 +132,9 @@ class Laziness:
                         (old_row, row_table), zip(*pairs, strict=True), strict=True
                     )
                 )
-                change = np.abs(now - was), np.maximum(np.abs(now), np.abs(was))
-            limit_row = _limits(*change, unit)
+                change = np.abs(now - was)
+                level = np.maximum(np.abs(now), np.abs(was))
+            limit_row = _limits(change, level, unit)
         found = {}
         for (_, a), most, most_row in zip(pairs, limit, limit_row, strict=True):
             q = active[a]
@@ -167,12 +171,16 @@ def _some(row_table: Table | None, restarts: list[int]) -> Table | None:
 
 
 def worth_it(problem: Problem, n_restarts: int) -> bool:
-    """Whether the backend can be lazy, within the working memory."""
-    if not hasattr(problem.backend, "reassign"):
-        return False
+    """Whether the backend can be lazy, within the working memory, and gains by it.
+
+    To compare two tables takes as long as to score a sixteenth as many labels.
+    """
     codes: Codes = problem.codes
+    few = codes.size < 16 * int(problem.offsets[-1])
+    if few or not hasattr(problem.backend, "reassign"):
+        return False
     needed = 8 * n_restarts * codes.shape[1]
     limit = problem.memory_limit
     if limit is None:
         limit = max(_MEMORY, codes.nbytes // 2)
-    return needed <= limit
+    return bool(needed <= limit)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -25,6 +25,7 @@ _GROUP = 16  # partitions that are added before the scores leave the registers
 # tuples whose lengths tell how many objects and vectors are in registers
 _ONE, _TWO, _THREE, _FOUR, _EIGHT = ((0,) * size for size in (1, 2, 3, 4, 8))
 _inline: Callable[[Callable[..., Any]], Any] = intrinsic
+_build: Any = cgutils
 _FLOAT = np.dtype(np.float32)
 
 
@@ -90,12 +91,12 @@ def _accumulate(
             places.append(builder.load(builder.gep(objects, [row])))
             for b in range(n_blocks):
                 target = at(scores, row, b)
-                total = cgutils.alloca_once(builder, vector)
+                total = _build.alloca_once(builder, vector)
                 builder.store(builder.load(target, align=size), total)
                 targets.append(target)
                 totals.append(total)
         step = word(1)
-        with cgutils.for_range_slice(builder, first, last, step, word) as (i, _):
+        with _build.for_range_slice(builder, first, last, step, word) as (i, _):
             begin = builder.load(builder.gep(offsets, [i]))
             line = builder.gep(codes, [builder.mul(i, stride)])
             for u in range(n_rows):
@@ -181,12 +182,12 @@ def _smallest(
             )
 
         number_size = context.get_abi_sizeof(number)
-        lowest = cgutils.alloca_once_value(builder, load(word(0)))
+        lowest = _build.alloca_once_value(builder, load(word(0)))
         infinite = ir.Constant(vector, [float("inf")] * LANES)
-        next_lowest = cgutils.alloca_once_value(builder, infinite)
+        next_lowest = _build.alloca_once_value(builder, infinite)
         none = ir.Constant(indices, [0] * LANES)
-        chosen = cgutils.alloca_once_value(builder, none)
-        with cgutils.for_range_slice(builder, word(1), n_clusters, word(1), word) as (
+        chosen = _build.alloca_once_value(builder, none)
+        with _build.for_range_slice(builder, word(1), n_clusters, word(1), word) as (
             k,
             _,
         ):

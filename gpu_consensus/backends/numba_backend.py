@@ -113,10 +113,9 @@ class NumbaBackend(NumpyBackend):
 
         self._over(some, n_partitions, flat.size)
         shape = (n_partitions, *counts.shape[1:])
-        return LabelSums(
-            *(found.reshape(shape) for found in integers),
-            bits.reshape(shape) if entropy else None,
-        )
+        size, square, heavy, most = integers.reshape(4, *shape)
+        found = bits.reshape(shape) if entropy else None
+        return LabelSums(size, square, heavy, most, found)
 
     def count(
         self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int

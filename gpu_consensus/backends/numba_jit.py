@@ -10,7 +10,7 @@ from typing import Any
 
 import numba
 
-_OPTIONS = {"nogil": True, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 
