@@ -23,6 +23,7 @@ from gpu_consensus.backends.protocol import (
     Table,
 )
 from gpu_consensus.checks import FloatArray
+from gpu_consensus.hashing import hash_assignment
 from gpu_consensus.lazy import Laziness, worth_it
 
 
@@ -419,17 +420,10 @@ class _Run:
 
     def _repeats(self, q: int) -> bool:
         """Whether this assignment was there before, by a 64-bit hash."""
-        xp, total = self.problem.backend.xp, 0
-        n_samples, step = self.state.assignment.shape[1], 1 << 20
-        for begin in range(0, n_samples, step):
-            end = min(begin + step, n_samples)
-            word = xp.arange(begin, end, dtype=np.uint64)
-            word *= np.uint64(self.problem.n_clusters + 1)
-            word += self.state.assignment[q, begin:end].astype(np.uint64)
-            total += int(_mix(word).sum(dtype=np.uint64))
-        total %= 1 << 64
-        repeated = total in self.state.seen[q]
-        self.state.seen[q].add(total)
+        xp, n_clusters = self.problem.backend.xp, self.problem.n_clusters
+        found = hash_assignment(xp, self.state.assignment[q], n_clusters)
+        repeated = found in self.state.seen[q]
+        self.state.seen[q].add(found)
         return repeated
 
 
@@ -441,11 +435,3 @@ def _restart(
     if row_table is None:
         return single, None
     return single, xp.ascontiguousarray(row_table[..., a : a + 1, :])
-
-
-def _mix(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Spread 64 bits (splitmix64), so that sums of words tell assignments apart."""
-    word = word + np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))

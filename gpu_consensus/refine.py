@@ -156,7 +156,7 @@ def _refine_compiled(
 ) -> bool:
     """As ``refine``, for utilities whose gains are compiled; the same bits."""
     from gpu_consensus.backends import numba_refine
-    from gpu_consensus.backends.numba_backend import blank_table, code_lines
+    from gpu_consensus.backends.numba_layout import blank_table, code_lines
 
     lines, stride = code_lines(codes)
     n_samples, (n_rows, n_clusters) = len(assignment), counts.shape
@@ -244,7 +244,7 @@ def find_move(
 @functools.cache
 def compiled_finder() -> Any:
     """Return ``find_move`` one object at a time, compiled; the same bits."""
-    import numba
+    from gpu_consensus.backends.numba_jit import compiled
 
     def find_move_compiled(
         codes: Any,
@@ -278,7 +278,4 @@ def compiled_finder() -> Any:
                 return l, best
         return -1, -1
 
-    try:
-        return numba.njit(nogil=True, cache=True)(find_move_compiled)
-    except RuntimeError:  # nowhere to keep it: a read-only file system
-        return numba.njit(nogil=True)(find_move_compiled)
+    return compiled(find_move_compiled)

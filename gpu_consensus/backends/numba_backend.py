@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import as_strided
 
 from gpu_consensus.backends import numba_assign, numba_counts, numba_tables
 from gpu_consensus.backends.numba_jit import for_each
+from gpu_consensus.backends.numba_layout import (
+    as_protocol,
+    blank_table,
+    code_lines,
+    padded_rows,
+)
 from gpu_consensus.backends.numpy_backend import NumpyBackend, smallest_unsigned
 from gpu_consensus.backends.protocol import (
     Assigned,
@@ -92,7 +97,7 @@ class NumbaBackend(NumpyBackend):
             )
 
         self._over(some, len(recipe.offsets) - 1, flat.size)
-        return _as_protocol(table, n_restarts, n_clusters)
+        return as_protocol(table, n_restarts, n_clusters)
 
     def label_sums(
         self,
@@ -247,14 +252,14 @@ class NumbaBackend(NumpyBackend):
         """Assign some objects, or all where none is named."""
         n_partitions, n_samples = codes.shape
         lines, stride = code_lines(codes)
-        flat, width = _padded(table)
+        flat, width = padded_rows(table)
         full, row_sum, weight = _NO_ROW, _NO_ROW, _NO_ROW
         if row_table is not None and row_weight is not None:
             weight = np.ascontiguousarray(row_weight)
             if row_table.ndim == 3:
-                full, _ = _padded(row_table)
+                full, _ = padded_rows(row_table)
             else:
-                row_sum, _ = _padded(row_table[None])
+                row_sum, _ = padded_rows(row_table[None])
 
         def some(part: tuple[int, int]) -> None:
             numba_assign.assign_rows(
@@ -300,7 +305,7 @@ class NumbaBackend(NumpyBackend):
         """
         n_partitions, n_clusters = len(offsets) - 1, new.shape[2]
         clusters = np.arange(n_clusters)
-        (before, was), (after, now) = _padded(old), _padded(new)
+        (before, was), (after, now) = padded_rows(old), padded_rows(new)
         columns = [
             np.concatenate([clusters * table.shape[1] + q for q in restarts])
             for table, restarts in zip(
@@ -438,60 +443,3 @@ class NumbaBackend(NumpyBackend):
         number = min(size, threads * parts)
         ends = [size * part // number for part in range(number + 1)]
         for_each(work, pairwise(ends), threads)
-
-
-def code_lines(codes: Codes) -> tuple[Codes, int]:
-    """Return codes (r, n) as one read-only vector, and where the next line begins.
-
-    One kind of array for all slices, mapped or not, so that kernels compile once.
-    """
-    codes = np.asarray(codes)
-    size = codes.itemsize
-    if codes.strides[1] != size or codes.strides[0] % size or codes.strides[0] < 0:
-        codes = np.ascontiguousarray(codes)
-    n_partitions, n_samples = codes.shape
-    stride = codes.strides[0] // size
-    length = (n_partitions - 1) * stride + n_samples
-    return as_strided(codes, (length,), (size,), writeable=False), stride
-
-
-def blank_table(n_rows: int, n_columns: int, dtype: Any = np.float32) -> Any:
-    """Return zeros (S, width), rows padded to whole vectors and aligned to them."""
-    lanes, size = numba_assign.LANES, np.dtype(dtype).itemsize
-    width = -(-n_columns // lanes) * lanes
-    raw = np.zeros(n_rows * width * size + 64, dtype=np.uint8)
-    begin = -raw.__array_interface__["data"][0] % 64
-    end = begin + n_rows * width * size
-    return raw[begin:end].view(dtype).reshape(n_rows, width)
-
-
-def _as_protocol(table: Any, n_restarts: int, n_clusters: int) -> Table:
-    """View a padded table, whose columns are k R + q, as (S, R, K)."""
-    inner = table[:, : n_restarts * n_clusters]
-    view: Table = inner.reshape(len(table), n_clusters, n_restarts).transpose(0, 2, 1)
-    return view
-
-
-def _padded(table: Table) -> tuple[npt.NDArray[np.float32], int]:
-    """Return a table (S, R, K) as padded rows in one vector, and their width.
-
-    A view that :func:`_as_protocol` made is known by its strides and not copied.
-    """
-    n_rows, n_restarts, n_clusters = table.shape
-    size, row = table.itemsize, table.strides[0]
-    owner = table.base
-    if (
-        isinstance(owner, np.ndarray)
-        and row % (size * numba_assign.LANES) == 0
-        and row >= size * n_restarts * n_clusters
-        and (n_restarts == 1 or table.strides[1] == size)
-        and (n_clusters == 1 or table.strides[2] == size * n_restarts)
-        and n_rows > 1
-    ):
-        begin = table.__array_interface__["data"][0]
-        end = owner.__array_interface__["data"][0] + owner.nbytes
-        if owner.flags.c_contiguous and begin + n_rows * row <= end:
-            return as_strided(table, (n_rows * row // size,), (size,)), row // size
-    padded = blank_table(n_rows, n_restarts * n_clusters)
-    _as_protocol(padded, n_restarts, n_clusters)[:] = table
-    return padded.reshape(-1), padded.shape[1]
