@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _CALM = 0.1  # share of objects that moved, above which nothing could be skipped
 _DENSE = 0.5  # share of objects to score, above which scoring all is quicker
 _MEMORY = 64 << 20
+_BYTES = 12  # for one object and restart
 
 
 class Laziness:
@@ -179,8 +180,9 @@ def worth_it(problem: Problem, n_restarts: int) -> bool:
     few = codes.size < 16 * int(problem.offsets[-1])
     if few or not hasattr(problem.backend, "reassign"):
         return False
-    needed = 8 * n_restarts * codes.shape[1]
+    # gaps twice, and assignments before and after
+    needed = _BYTES * n_restarts * codes.shape[1]
     limit = problem.memory_limit
     if limit is None:
-        limit = max(_MEMORY, codes.nbytes // 2)
+        limit = max(_MEMORY, 2 * codes.nbytes)
     return bool(needed <= limit)

@@ -138,6 +138,10 @@ def fill_table(
     absent = np.empty(n_columns, np.int64)
     below, beside = np.empty(n_columns), np.empty(n_columns)
     n, value = np.empty(n_columns), np.empty(n_columns)
+    line = np.empty(n_columns, np.float32)
+    place = np.empty(n_columns, np.uint64)
+    for c in range(n_columns):
+        place[c] = c % n_clusters * n_restarts + c // n_clusters
     for i in range(first, last):
         begin, missing = offsets[i], offsets[i + 1] - 1
         table[begin : missing + 1] = 0.0
@@ -203,12 +207,12 @@ def fill_table(
                     value[c] = -(2.0 * (n[c] / below[c]))
             else:
                 value[:] = beside
-            for q in range(n_restarts):
-                for k in range(n_clusters):
-                    entry = np.float32(weight * value[q * n_clusters + k])
-                    if abs(entry) < _TINY:
-                        entry = np.float32(0.0)
-                    table[row, k * n_restarts + q] = entry
+            for c in range(n_columns):
+                entry = np.float32(weight * value[c])
+                line[c] = entry if abs(entry) >= _TINY else np.float32(0.0)
+            target = table[row]
+            for c in range(n_columns):
+                target[place[c]] = line[c]
 
 
 @compiled
