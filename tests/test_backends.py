@@ -22,6 +22,9 @@ from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy_backend import NumpyBackend, n_threads
 from gpu_consensus.backends.protocol import Backend
 
+# the emulated device is compared with the reference in a file of its own
+CPU = [name for name in HERE if name != "cupy"]
+
 shapes = st.fixed_dictionaries(
     {
         "seed": st.integers(0, 2**32 - 1),
@@ -51,10 +54,11 @@ def draw(shape):
     return rng, codes, offsets, assignment, table
 
 
+@pytest.mark.parametrize("name", CPU)
 @given(shapes)
 @settings(max_examples=60, deadline=None)
-def test_count_and_recount_equal_the_triple_loop(shape):
-    backend = NumpyBackend()
+def test_count_and_recount_equal_the_triple_loop(name, shape):
+    backend = choose_backend(name, None)
     rng, codes, offsets, before, _ = draw(shape)
     k = shape["n_clusters"]
     counts = backend.count(codes, offsets, before, k)
@@ -69,9 +73,10 @@ def test_count_and_recount_equal_the_triple_loop(shape):
         assert np.array_equal(updated, oracles.count(codes, offsets, after, k))
 
 
+@pytest.mark.parametrize("name", CPU)
 @given(shapes, st.sampled_from(["none", "flat", "full"]))
 @settings(max_examples=60, deadline=None)
-def test_assign_equals_the_triple_loop_bit_for_bit(shape, row_table_kind):
+def test_assign_equals_the_triple_loop_bit_for_bit(name, shape, row_table_kind):
     rng, codes, offsets, _, table = draw(shape)
     weight = row_table = None
     if row_table_kind != "none":
@@ -80,7 +85,7 @@ def test_assign_equals_the_triple_loop_bit_for_bit(shape, row_table_kind):
         row_table = rng.normal(size=size).astype(np.float32)
     winner, best, gap = oracles.assign(codes, offsets, table, weight, row_table)
     for threads in (1, 2):
-        found = NumpyBackend(threads).assign(
+        found = choose_backend(name, None, threads).assign(
             codes,
             offsets,
             table,
@@ -153,14 +158,16 @@ def test_soft_count_of_hard_labels_is_count(backend):
     assert np.array_equal(soft >> 32, counts)
 
 
+@pytest.mark.parametrize("name", CPU)
 @given(shapes)
 @settings(max_examples=25, deadline=None)
-def test_coassociation_tiles_equal_pair_loops(shape):
+def test_coassociation_tiles_equal_pair_loops(name, shape):
     rng, codes, _, _, _ = draw(shape)
     n_labels = np.asarray(shape["n_labels"])
     rows = rng.integers(shape["n"], size=4)
     columns = rng.integers(shape["n"], size=3)
-    same, both = NumpyBackend().coassociation(codes, n_labels, rows, columns)
+    backend = choose_backend(name, None)
+    same, both = backend.coassociation(codes, n_labels, rows, columns)
     for a, l in enumerate(rows):
         for b, m in enumerate(columns):
             pairs = [(x[l], x[m], k) for x, k in zip(codes, n_labels, strict=True)]

@@ -11,9 +11,7 @@ from pathlib import Path
 import numpy as np
 import oracles
 import pytest
-from hypothesis import given, settings
 from kernel_matrix import check_case, pairwise_cases
-from test_backends import draw, shapes
 from test_kcc import noisy
 
 import gpu_consensus as gpc
@@ -32,23 +30,6 @@ def test_every_primitive_at_every_pair_of_sizes(monkeypatch, threads):
     monkeypatch.setattr(numba_backend, "_WORTH_A_THREAD", 1)
     for case in pairwise_cases(threads):
         check_case(choose_backend("numba", None, threads), case)
-
-
-@given(shapes)
-@settings(max_examples=60, deadline=None)
-def test_count_and_recount_equal_the_triple_loop(shape):
-    backend = choose_backend("numba", None)
-    rng, codes, offsets, before, _ = draw(shape)
-    k = shape["n_clusters"]
-    counts = backend.count(codes, offsets, before, k)
-    assert np.array_equal(counts, oracles.count(codes, offsets, before, k))
-    for share in (0.1, 0.9):
-        after = before.copy()
-        moved = rng.random(after.shape) < share
-        after[moved] = rng.integers(k + 1, size=int(moved.sum()))
-        updated = counts.copy()
-        backend.recount(codes, offsets, before, after, updated)
-        assert np.array_equal(updated, oracles.count(codes, offsets, after, k))
 
 
 def test_counts_beyond_sixteen_bits():
