@@ -215,3 +215,23 @@ def test_without_a_place_for_the_cache():
         """
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_with_a_full_disk(tmp_path):
+    """Files may not grow: what is compiled is used, and not kept."""
+    done = run_elsewhere(
+        """
+        import resource
+        import signal
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+        from gpu_consensus.backends.numba_tables import log2
+
+        assert log2(8.0) == 3.0
+        """,
+        NUMBA_CACHE_DIR=str(tmp_path),
+        PYTHONDONTWRITEBYTECODE="1",
+    )
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.rglob("*.nbc"))

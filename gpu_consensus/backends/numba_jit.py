@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -20,9 +21,25 @@ def compiled(function: Callable[..., Any]) -> Any:
     No fast mathematics: every backend adds in the same order.
     """
     try:
-        return numba.njit(cache=True, **_OPTIONS)(function)
+        dispatcher: Any = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # nowhere to keep it: a read-only file system
         return numba.njit(**_OPTIONS)(function)
+    # numba finds a place that can be written, and fails if the disk is full later
+    cache = dispatcher._cache
+    for name in ("load_overload", "save_overload"):
+        setattr(cache, name, _without_disk_errors(getattr(cache, name)))
+    return dispatcher
+
+
+def _without_disk_errors(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Do without the cache where the disk fails: it only saves time."""
+
+    def call(*arguments: Any) -> Any:
+        with contextlib.suppress(OSError):
+            return method(*arguments)
+        return None
+
+    return call
 
 
 def for_each(work: Callable[[Any], None], parts: Iterable[Any], n_threads: int) -> None:
