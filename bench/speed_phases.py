@@ -27,7 +27,7 @@ _STAGES = {
     "count": ("count", "recount"),
     "table": ("table",),
     "objective": ("label_sums",),
-    "skipping": ("table_change", "unsettled"),
+    "skipping": ("table_change", "unsettled", "pick"),
 }
 _MOST_EXPONENT = 1.05
 _FIRST_CALL = 1.0

@@ -32,7 +32,7 @@ class Laziness:
     Parameters
     ----------
     problem : Problem
-        Its backend has ``reassign``, ``table_change`` and ``unsettled``.
+        Its backend has ``reassign``, ``pick``, ``table_change`` and ``unsettled``.
     rule : Rule
     n_restarts : int
     """
@@ -64,9 +64,9 @@ class Laziness:
             found = self.backend.assign(
                 self.problem.held,
                 self.problem.offsets,
-                table if every else table[:, dense],
+                table if every else self.backend.pick(table, dense),
                 row_weight=weight,
-                row_table=row_table if every else _some(row_table, dense),
+                row_table=row_table if every else self._some(row_table, dense),
                 gap=gap,
             )
             after[dense] = found.assignment
@@ -78,12 +78,12 @@ class Laziness:
             self.backend.reassign(
                 self.problem.held,
                 self.problem.offsets,
-                table[:, a : a + 1],
+                self.backend.pick(table, [a]),
                 chosen,
                 after[a : a + 1],
                 self.gap[active[a]][None],
                 row_weight=weight,
-                row_table=_some(row_table, [a]),
+                row_table=self._some(row_table, [a]),
             )
         self.before = (list(active), table, row_table)
         return after
@@ -95,6 +95,12 @@ class Laziness:
     def forget(self, q: int, l: int) -> None:
         """Score object l of restart q again: it was moved against its scores."""
         self.gap[q, l] = -np.inf
+
+    def _some(self, row_table: Table | None, restarts: list[int]) -> Table | None:
+        if row_table is None or row_table.ndim == 2:
+            return None if row_table is None else row_table[restarts]
+        found: Table = self.backend.pick(row_table, restarts)
+        return found
 
     def _unsettled(
         self,
@@ -163,12 +169,6 @@ def _limits(change: FloatArray, level: FloatArray, unit: float) -> FloatArray:
     return np.concatenate(
         [change + other + slack, np.full((n_restarts, 1), -np.inf)], axis=1
     )
-
-
-def _some(row_table: Table | None, restarts: list[int]) -> Table | None:
-    if row_table is None:
-        return None
-    return row_table[:, restarts] if row_table.ndim == 3 else row_table[restarts]
 
 
 def worth_it(problem: Problem, n_restarts: int) -> bool:

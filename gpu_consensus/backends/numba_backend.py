@@ -282,6 +282,20 @@ class NumbaBackend(NumpyBackend):
         size = len(objects) or n_samples
         self._over(some, size, size * n_partitions * width // 16)
 
+    def pick(self, table: Table, restarts: Sequence[int]) -> Table:
+        """Return the table (S, A, K) of some restarts."""
+        n_rows, n_restarts, n_clusters = table.shape
+        flat, width = padded_rows(table)
+        chosen = np.asarray(restarts, dtype=np.int64)
+        columns = (np.arange(n_clusters)[:, None] * n_restarts + chosen).ravel()
+        found = blank_table(n_rows, len(columns))
+
+        def some(part: tuple[int, int]) -> None:
+            numba_tables.copy_columns(flat, width, columns, *part, found)
+
+        self._over(some, n_rows, n_rows * len(columns))
+        return as_protocol(found, len(chosen), n_clusters)
+
     def table_change(
         self,
         offsets: Offsets,

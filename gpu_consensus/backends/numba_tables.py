@@ -246,6 +246,16 @@ def compare_tables(
 
 
 @compiled
+def copy_columns(
+    source: Any, width: Any, columns: Any, first: Any, last: Any, target: Any
+) -> None:
+    """Copy some columns of table rows first..last, (S width,) to (S, width')."""
+    for row in range(first, last):
+        for c in range(len(columns)):
+            target[row, c] = source[row * width + columns[c]]
+
+
+@compiled
 def find_unsettled(
     assignment: Any, gap: Any, limit: Any, row_limit: Any, row_weight: Any, objects: Any
 ) -> Any:
