@@ -22,6 +22,7 @@ from gpu_consensus.checks import check_choice
 from gpu_consensus.storage import write_atomic
 
 from . import environment
+from .plot import draw_throughput
 from .render import FORMAT, VERSION, check_format, to_markdown
 from .suite import Context, Table
 
@@ -38,6 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if given[:1] == ["render"]:
             print(_render(given[1:]), end="")
+            return 0
+        if given[:1] == ["plot"]:
+            _plot(given[1:])
             return 0
         arguments = _parse(given)
         context = _context(arguments)
@@ -105,15 +109,26 @@ def write(result: dict[str, Any], output: Path | None, markdown: Path | None) ->
 def _render(arguments: list[str]) -> str:
     if len(arguments) != 1 or arguments[0].startswith("-"):
         raise ValueError(f"render takes one file: {_PROG} render results.json")
-    path = Path(arguments[0])
+    page: str = _from_stored(arguments[0], "render", to_markdown)
+    return page
+
+
+def _plot(arguments: list[str]) -> None:
+    if len(arguments) != 2 or arguments[0].startswith("-"):
+        raise ValueError(f"plot takes two files: {_PROG} plot speed.json speed.png")
+    _from_stored(arguments[0], "plot", lambda x: draw_throughput(x, Path(arguments[1])))
+
+
+def _from_stored(path: str, what: str, work: Callable[[dict[str, Any]], Any]) -> Any:
+    """Do some work on a stored result."""
     try:
-        return to_markdown(check_format(json.loads(path.read_text(encoding="utf-8"))))
+        return work(check_format(json.loads(Path(path).read_text(encoding="utf-8"))))
     except KeyError as error:
         reason = f"it lacks {error}"
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
     raise ValueError(
-        f"cannot render {str(path)!r} ({reason}); give a file that --output wrote."
+        f"cannot {what} {path!r} ({reason}); give a file that --output wrote."
     )
 
 
@@ -126,9 +141,10 @@ class _Parser(argparse.ArgumentParser):
 def _parse(given: list[str]) -> argparse.Namespace:
     parser = _Parser(
         prog=_PROG,
-        description="Run a benchmark suite, or print a stored result: render x.json.",
+        description="Run a benchmark suite, or show a stored result: render x.json, "
+        "plot speed.json speed.png.",
     )
-    parser.add_argument("suite", help=f"{', '.join(SUITES)}, or render")
+    parser.add_argument("suite", help=f"{', '.join(SUITES)}, render or plot")
     parser.add_argument("--quick", action="store_true", help="a small run, in seconds")
     parser.add_argument(
         "--data-dir", type=Path, help="folder with the data sets of the papers"
@@ -139,7 +155,7 @@ def _parse(given: list[str]) -> argparse.Namespace:
         "--seeds", type=int, help="number of seeds, default 10, with --quick 2"
     )
     arguments = parser.parse_args(given)
-    check_choice("suite", arguments.suite, [*SUITES, "render"])
+    check_choice("suite", arguments.suite, [*SUITES, "render", "plot"])
     for name in ("output", "markdown"):
         path = getattr(arguments, name)
         if path is not None and (path.is_dir() or not path.parent.is_dir()):

@@ -1,22 +1,23 @@
-"""KCC beside scikit-learn's KMeans on the one-hot matrix of the same ensemble."""
+"""KCC beside scikit-learn's KMeans, a C loop and the limits of the machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from .mcla_peer import mcla_table
 from .memory import memory_table
 from .speed_generation import generation_table
+from .speed_limit import limit_table
 from .speed_peer import MAX_ITER, N_INIT, Peer
+from .speed_phases import first_call_table, growth_table, refine_table, share_table
 from .suite import Claim, Column, Context, Table, warning_notes
 
 NAME = "speed"
 
 _N_CLUSTERS = 10
 _QUIET = 0.1  # share of the cores that other processes may use
+_FASTER = 8  # times KMeans per iteration, at the largest size
 
 _EQUALITY_COLUMNS = [
     Column("n", "n", ","),
@@ -30,12 +31,16 @@ _EQUALITY_COLUMNS = [
 _TIME_COLUMNS = [
     Column("n", "n", ","),
     Column("r", "r"),
+    Column("backend", "backend"),
     Column("kcc_s", "kcc, s", ".3f"),
     Column("kmeans_s", "KMeans, s", ".3f"),
     Column("kcc_threads", "kcc threads"),
     Column("kmeans_threads", "KMeans threads"),
     Column("others_busy", "other processes, share of cores", ".0%"),
     Column("ratio_total", "KMeans / kcc", ".2f"),
+    Column("auto_backend", "backend='auto' takes"),
+    Column("auto_s", "auto, s", ".3f"),
+    Column("ratio_auto", "KMeans / auto", ".2f"),
     Column("kcc_iterations", "kcc iterations"),
     Column("kmeans_iterations", "KMeans iterations"),
     Column("kcc_ms", "kcc, ms per iteration", ".3f"),
@@ -49,15 +54,9 @@ _TIME_COLUMNS = [
     Column("default_f", "F", ".2f"),
 ]
 
-_GROWTH_COLUMNS = [
-    Column("what", "time per iteration of"),
-    Column("exponent", "exponent of n", ".2f"),
-    Column("sizes", "fitted over n"),
-]
-
 
 def run(context: Context) -> Iterator[Table]:
-    """Yield equality, time, growth, memory and MCLA."""
+    """Yield equality, time, throughput, shares, growth, memory, MCLA, generation."""
     sizes = [150, 1000, 10_000] + ([] if context.quick else [100_000])
     n_partitions = 20 if context.quick else 100
     equality = Table("equality", "Same answers", _EQUALITY_COLUMNS)
@@ -83,12 +82,44 @@ def run(context: Context) -> Iterator[Table]:
         )
     ]
     times.notes += _time_notes(times.rows) + warning_notes(messages)
+    times.claims = _time_claims(times.rows)
     yield equality
     yield times
-    yield _growth(times.rows)
+    yield limit_table(context)
+    yield share_table(context)
+    yield growth_table(context)
+    yield refine_table(context)
+    yield first_call_table(context)
     yield memory_table(context)
     yield mcla_table(context)
     yield generation_table(context)
+
+
+def _time_claims(rows: list[dict[str, Any]]) -> list[Claim]:
+    claims = []
+    for row in rows:
+        if row["n"] == 100_000:
+            ratio = row["ratio_iteration"]
+            claims.append(
+                Claim(
+                    f"kcc at n={row['n']:,}, r={row['r']}: at least {_FASTER} times "
+                    "faster than KMeans, iteration by iteration",
+                    "iterations unknown" if ratio is None else f"{ratio:.1f} times",
+                    None if ratio is None else ratio >= _FASTER,
+                )
+            )
+    for key, what in (("ratio_total", "compiled"), ("ratio_auto", "backend='auto'")):
+        worst = min(rows, key=lambda row: row[key], default=None)
+        if worst is not None:
+            claims.append(
+                Claim(
+                    f"kcc ({what}) is no slower than KMeans at any size, compile time "
+                    "apart",
+                    f"{worst[key]:.2f} times as fast at n={worst['n']:,}",
+                    worst[key] >= 1,
+                )
+            )
+    return claims
 
 
 def _time_notes(rows: list[dict[str, Any]]) -> list[str]:
@@ -110,28 +141,10 @@ def _time_notes(rows: list[dict[str, Any]]) -> list[str]:
         )
     for key, what in (
         ("ratio_total", "in total"),
+        ("ratio_auto", "in total with backend='auto'"),
         ("ratio_iteration", "per iteration"),
     ):
         lost = [f"{row['n']:,}" for row in rows if row[key] and row[key] < 1]
         if lost:
             notes.append(f"kcc is slower {what} at n = {', '.join(lost)}.")
     return notes
-
-
-def _growth(rows: list[dict[str, Any]]) -> Table:
-    """Fit time per iteration ~ n^a where overhead does not rule."""
-    table = Table("growth", "Time per iteration as n grows", _GROWTH_COLUMNS)
-    large = [row for row in rows if row["n"] >= 1000]
-    for what, key in (("kcc", "kcc_ms"), ("KMeans", "kmeans_ms")):
-        points = [(row["n"], row[key]) for row in large if row[key]]
-        if len(points) < 2:
-            continue
-        n, ms = np.log(np.array(points, dtype=np.float64)).T
-        table.rows.append(
-            {
-                "what": what,
-                "exponent": float(np.polyfit(n, ms, 1)[0]),
-                "sizes": ", ".join(f"{size:,}" for size, _ in points),
-            }
-        )
-    return table

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import gpu_consensus as gpc
+from gpu_consensus.backends import why_unavailable
 
 from . import formulas
 from .environment import others_busy, usable_cores
@@ -47,6 +48,7 @@ class Peer:
         self.X = one_hot(self.ensemble)
         self.n_clusters = n_clusters
         self.messages = messages
+        self.backend = "numpy" if why_unavailable("numba") else "numba"
 
     def kcc(self, **options: Any) -> gpc.Consensus:
         """Run kcc as k-means: utility c, random objects as seeds, no refinement."""
@@ -55,6 +57,7 @@ class Peer:
             "n_init": N_INIT,
             "max_iter": MAX_ITER,
             "random_state": 0,
+            "backend": self.backend,
             **options,
         }
         # a few iterations on purpose: that they do not suffice is no news
@@ -119,6 +122,7 @@ class Peer:
         """Return ways to cut the work that must not change the labels."""
         n = self.ensemble.n_samples
         cuts: list[dict[str, Any]] = [{"n_jobs": 1}, {"n_jobs": 2}]
+        cuts.append({"backend": "numpy"})
         limits = [1 << 20, 1 << 16] if n >= 1000 else [1 << 12, 1]
         return cuts + [{"memory_limit": limit} for limit in limits]
 
@@ -142,16 +146,20 @@ class Peer:
         """
         from threadpoolctl import threadpool_limits
 
+        self.kcc()  # compile, and fill the caches
         options = sorted({1, usable_cores()})
         seconds: dict[str, dict[int, list[float]]] = {
-            name: {threads: [] for threads in options} for name in ("kcc", "kmeans")
+            name: {threads: [] for threads in options}
+            for name in ("kcc", "auto", "kmeans")
         }
         results: dict[str, Any] = {}
         busy = [others_busy()]
         for _ in range(repeats):
             for threads in options:
-                spent, results["kcc"] = _timed(partial(self.kcc, n_jobs=threads))
-                seconds["kcc"][threads].append(spent)
+                for name, backend in (("kcc", self.backend), ("auto", "auto")):
+                    call = partial(self.kcc, n_jobs=threads, backend=backend)
+                    spent, results[name] = _timed(call)
+                    seconds[name][threads].append(spent)
                 with threadpool_limits(threads):
                     spent, results["kmeans"] = _timed(self.kmeans)
                 seconds["kmeans"][threads].append(spent)
@@ -167,6 +175,8 @@ class Peer:
             "kcc_f": results["kcc"].objective,
             "kmeans_f": results["kmeans"].inertia_ / r,
         }
+        row["auto_backend"] = results["auto"].backend
+        row["auto_s"] = min(min(spent) for spent in seconds["auto"].values())
         counts = {
             "kcc": self._kcc_iterations(),
             "kmeans": self._kmeans_iterations(results["kmeans"].inertia_),
@@ -181,6 +191,7 @@ class Peer:
             row[f"{name}_ms"] = count and 1000 * least[threads] / count
             row[f"{name}_lookups"] = count and work * count / least[threads]
         row["ratio_total"] = row["kmeans_s"] / row["kcc_s"]
+        row["ratio_auto"] = row["kmeans_s"] / row["auto_s"]
         both = all(counts.values())
         row["ratio_iteration"] = row["kmeans_ms"] / row["kcc_ms"] if both else None
         default = partial(self.kcc, init="partition", n_jobs=row["kcc_threads"])

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend, require_device
-from gpu_consensus.backends.protocol import Codes, Counts
+from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checkpoint import Checkpoint, open_checkpoint
 from gpu_consensus.checks import (
     FloatArray,
@@ -25,7 +27,7 @@ from gpu_consensus.checks import (
 )
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.lloyd import Problem, Rule, Starts, lloyd
-from gpu_consensus.progress import Advance, progress_bar
+from gpu_consensus.progress import progress_bar
 from gpu_consensus.refine import refine
 from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
 from gpu_consensus.seeding import NAMES as INITS
@@ -122,7 +124,10 @@ def fit(
     """
     options.check()
     n_clusters = check_n_clusters(n_clusters, ensemble.n_samples)
-    backend = choose_backend(options.backend, ensemble.codes, options.n_jobs)
+    lookups = ensemble.codes.size * n_clusters * options.n_init
+    backend = choose_backend(
+        options.backend, ensemble.codes, options.n_jobs, lookups=lookups
+    )
     skip = find_unlabelled(ensemble, weights, options.on_unlabelled)
     check_distinct_rows(ensemble, weights, n_clusters, skip)
     if n_clusters == 1:
@@ -228,14 +233,47 @@ def _refine(
             every = [starts.winner()] if one <= _REFINE_LIMIT else []
     else:
         every = [starts.winner()]
-    codes = to_host(problem.codes) if every else problem.codes
+    todo = [q for q in every if q not in saved.refined]
+    codes = to_host(problem.codes) if todo else problem.codes
+    lock = threading.Lock()
+    # NumPy's many small steps hold the GIL, and a function of the caller's own is
+    # called from no thread but the caller's
+    compiled = problem.backend.name == "numba"
+    threads = 1
+    if compiled and rule.formula.name:
+        threads = problem.backend.n_threads  # type: ignore[attr-defined]
     with progress_bar(options.progress, "refine", len(every)) as advance:
-        for q in every:
-            if q not in saved.refined:
-                _refine_start(problem, rule, starts, q, codes, options, advance)
+        advance(len(every) - len(todo))
+
+        def refine_one(q: int) -> None:
+            refined = _refine_start(problem, rule, starts, q, codes, options)
+            with lock:  # a checkpoint never holds half a start
+                _take_over(problem, starts, q, refined)
                 saved.refined.append(q)
                 saved.save(starts)
-            advance()
+                advance(1, f"F {starts.objective.min():.6g}")
+
+        if threads == 1 or len(todo) < 2:
+            for q in todo:
+                refine_one(q)
+            return
+        with ThreadPoolExecutor(min(threads, len(todo))) as pool:
+            futures = [pool.submit(refine_one, q) for q in todo]
+            try:
+                for future in futures:
+                    future.result()
+            finally:
+                for future in futures:
+                    future.cancel()
+
+
+class _Refined(NamedTuple):
+    """What refinement made of a start; ``history`` has F after every sweep."""
+
+    assignment: Assignment
+    counts: Counts
+    history: list[float]
+    finished: bool
 
 
 def _refine_start(
@@ -245,16 +283,10 @@ def _refine_start(
     q: int,
     codes: Codes,
     options: Options,
-    advance: Advance,
-) -> None:
+) -> _Refined:
     """Refine one start, and keep its objective after every sweep."""
     assignment, counts = starts.on_host(q)
-
-    def after_sweep(counts: Counts) -> None:
-        starts.objective[q] = rule.objective(counts[:, None], [])[0]
-        starts.history[q].append(float(starts.objective[q]))
-        advance(0, f"F {starts.objective.min():.6g}")
-
+    history: list[float] = []
     finished = refine(
         codes,
         rule.formula,
@@ -263,11 +295,21 @@ def _refine_start(
         assignment,
         counts,
         max_sweeps=options.max_iter,
-        after_sweep=after_sweep,
+        after_sweep=lambda counts: history.append(
+            float(rule.objective(counts[:, None], [])[0])
+        ),
+        compiled=problem.backend.name == "numba",
     )
-    starts.assignment[q] = problem.backend.to_device(assignment)
-    starts.counts[:, q] = problem.backend.to_device(counts)
-    starts.converged[q] &= finished
+    return _Refined(assignment, counts, history, finished)
+
+
+def _take_over(problem: Problem, starts: Starts, q: int, refined: _Refined) -> None:
+    """Put a refined start in the place of what it came from."""
+    starts.assignment[q] = problem.backend.to_device(refined.assignment)
+    starts.counts[:, q] = problem.backend.to_device(refined.counts)
+    starts.history[q].extend(refined.history)
+    starts.objective[q] = refined.history[-1]
+    starts.converged[q] &= refined.finished
 
 
 def _result(

@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,12 @@ from gpu_consensus.backends.protocol import Assignment, Counts, Table, TableReci
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.fit import Options, fit
+from gpu_consensus.lloyd import Problem
 from gpu_consensus.result import Consensus
 from gpu_consensus.utilities import (
     FLOOR,
     Formula,
+    LabelSums,
     Segments,
     Utility,
     as_table,
@@ -176,6 +178,11 @@ class KccRule:
         self.weights = self._normalise(weights) if normalised else weights
         unit = formula.unit(self.segments) * self.marginals
         self.unit = math.fsum(self.segments.spread(self.weights) * unit)
+        self.sums: Callable[..., LabelSums] | None = None
+
+    def bind(self, problem: Problem) -> None:
+        """Take the backend's label sums, if it has some."""
+        self.sums = getattr(problem.backend, "label_sums", None)
 
     def _normalise(self, weights: FloatArray) -> FloatArray:
         share = np.abs(self.baseline) / np.maximum(self.present, 1)
@@ -226,7 +233,19 @@ class KccRule:
 
     def objective(self, counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
         """Return F = sum_i w_i (sum_j n_+j mu(e_j) - sum_k n_k mu(m_k)), (R,)."""
+        total = self._weighted_totals(counts)
+        # fsum is exact, so F depends on no order and not on the other restarts
+        return np.array(
+            [self.unit - math.fsum(total[:, q].ravel()) for q in range(total.shape[1])]
+        )
+
+    def _weighted_totals(self, counts: Counts) -> FloatArray:
+        """Return w_i n_k mu(m_k), (r, R, K)."""
         offsets, parts = self.segments.offsets, []
+        if self.sums is not None and self.formula.total_of is not None:
+            entropy = self.formula.needs_entropy
+            sums = self.sums(offsets, counts, self.marginals, entropy)
+            return self.weights[:, None, None] * self.formula.total_of(sums)
         width = int(np.prod(counts.shape[1:]))
         for first, last in _groups(offsets, max(1, _TABLE_BLOCK // width)):
             begin, end = offsets[first], offsets[last]
@@ -234,11 +253,7 @@ class KccRule:
             n = segments.present(counts[begin:end])
             weight = self.weights[first:last, None, None]
             parts.append(weight * self.formula.total(n, segments))
-        total = np.concatenate(parts)
-        # fsum is exact, so F depends on no order and not on the other restarts
-        return np.array(
-            [self.unit - math.fsum(total[:, q].ravel()) for q in range(total.shape[1])]
-        )
+        return np.concatenate(parts)
 
     @property
     def fingerprint(self) -> str:

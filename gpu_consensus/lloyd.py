@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from gpu_consensus.backends.protocol import (
     Table,
 )
 from gpu_consensus.checks import FloatArray
+from gpu_consensus.hashing import hash_assignment
+from gpu_consensus.lazy import Laziness, worth_it
 
 
 class Rule(Protocol):
@@ -152,6 +154,7 @@ def lloyd(
     max_iter: int,
     together: int | None = None,
     after_iteration: Callable[[Starts], None] | None = None,
+    lazy: bool = True,
 ) -> None:
     """Run all restarts until each stops; ``starts`` is changed in place.
 
@@ -167,7 +170,10 @@ def lloyd(
     together : int, optional
         How many restarts share a table; all by default. Fewer need less memory.
     after_iteration : callable, optional
-        Called with the state after every iteration.
+        Called with the state after every iteration; the counts of restarts that go on
+        are not up to date then.
+    lazy : bool, default True
+        Leave out objects that cannot move, where the backend can; the same result.
 
     Notes
     -----
@@ -176,33 +182,34 @@ def lloyd(
     of another rule repeats; or after ``max_iter``. The previous assignment is not kept:
     it is made again from the previous table, so memory stays at one assignment.
     """
-    run = _Run(problem, rule, starts)
+    run = _Run(problem, rule, starts, lazy)
     while True:
         active = [
             q
             for q, history in enumerate(starts.history)
             if not starts.converged[q] and len(history) < max_iter
         ][:together]
+        run.take(active)
         if not active:
             return
-        run.iterate(active)
+        run.iterate()
         if after_iteration is not None:
             after_iteration(starts)
 
 
-@dataclass
-class _Step:
+class _Step(NamedTuple):
     """How the assignment of a restart came about, to make it again."""
 
     table: Table
     row_table: Table | None
+    column: int
     repairs: list[tuple[int, int]]
 
 
 class _Run:
     """One iteration after another over the restarts that still move."""
 
-    def __init__(self, problem: Problem, rule: Rule, state: Starts) -> None:
+    def __init__(self, problem: Problem, rule: Rule, state: Starts, lazy: bool) -> None:
         self.problem = problem
         self.rule = rule
         self.state = state
@@ -215,56 +222,85 @@ class _Run:
             and not state.converged[q]
         }
         self.steps: dict[int, _Step] = {}
+        self.lazy: Laziness | None = None
+        if lazy and worth_it(problem, len(state.assignment)):
+            self.lazy = Laziness(problem, rule, len(state.assignment))
+        self.active: list[int] = []
+        self.counts: Counts = state.counts[:, :0]
 
-    def iterate(self, active: list[int]) -> None:
+    def take(self, active: list[int]) -> None:
+        """Gather the counts of the restarts that go on; put back those of others."""
+        state, held = self.state, self.active
+        if active == held:
+            return
+        if self.counts is not state.counts:
+            for a, q in enumerate(held):
+                if q not in active or not set(active) <= set(held):
+                    state.counts[:, q] = self.counts[:, a]
+        if len(active) == len(state.assignment):
+            self.counts = state.counts
+        elif set(active) <= set(held):
+            self.counts = self.counts.take([held.index(q) for q in active], axis=1)
+        else:
+            self.counts = state.counts.take(active, axis=1)
+        self.active = active
+
+    def iterate(self) -> None:
         state, rule, backend = self.state, self.rule, self.problem.backend
+        active, counts = self.active, self.counts
         rows = [state.assignment[q] for q in active]
-        counts = backend.xp.ascontiguousarray(state.counts[:, active])
         table, row_table = backend.table(rule, counts, rows)
-        moved = self._assign(active, table, row_table, counts)
+        moved = self._assign(table, row_table)
         # the one copy from the device: sizes and objective are the host's work
         on_host = backend.to_host(counts)
+        sizes = self.problem.cluster_sizes(on_host)
         repairs = [
-            self._repair(q, a, table, row_table, counts, on_host)
-            for a, q in enumerate(active)
+            self._repair(a, table, row_table, on_host, sizes[a])
+            for a in range(len(active))
         ]
-        objective = rule.objective(on_host, rows)
+        if (
+            moved.any()
+            or any(repairs)
+            or not np.isfinite(state.objective[active]).all()
+        ):
+            objective = rule.objective(on_host, rows)
+        else:
+            objective = state.objective[active]
         for a, q in enumerate(active):
             # seeds that are a fixed point at once still lack their objective
             scored = np.isfinite(state.objective[q])
             still = scored and not moved[a] and not repairs[a]
             if rule.monotone and not still and not objective[a] < state.objective[q]:
-                self._undo(q)
+                self._undo(a)
                 still = True
             elif not still:
-                state.counts[:, q] = counts[:, a]
                 state.objective[q] = objective[a]
-                self.steps[q] = _Step(
-                    backend.xp.ascontiguousarray(table[:, a : a + 1]),
-                    _restart(backend.xp, row_table, a),
-                    repairs[a],
-                )
+                self.steps[q] = _Step(table, row_table, a, repairs[a])
             self.origin.pop(q, None)
             state.history[q].append(float(state.objective[q]))
             state.converged[q] = still or (not rule.monotone and self._repeats(q))
             if state.converged[q]:
                 self.steps.pop(q, None)
 
-    def _assign(
-        self,
-        active: list[int],
-        table: Table,
-        row_table: Table | None,
-        counts: Counts,
-    ) -> npt.NDArray[np.int64]:
-        """Assign all objects in place, update ``counts``, return how many moved."""
-        problem, assignment = self.problem, self.state.assignment
+    def _assign(self, table: Table, row_table: Table | None) -> npt.NDArray[np.int64]:
+        """Assign all objects in place, update the counts, return how many moved."""
+        problem, assignment, active = self.problem, self.state.assignment, self.active
         backend = problem.backend
+        moved: Any
+        if self.lazy is not None:
+            before = assignment[active]
+            after = self.lazy.assign(active, before, table, row_table)
+            after[:, problem.skip] = problem.n_clusters
+            backend.recount(problem.held, problem.offsets, before, after, self.counts)
+            moved = (before != after).sum(axis=1)
+            assignment[active] = after
+            self.lazy.note(active, moved)
+            return np.asarray(moved)
         moved = backend.xp.zeros(len(active), dtype=np.int64)
         for rows, codes in problem.blocks(len(active)):
             before = assignment[active, rows]
             after = self._assign_block(rows, codes, table, row_table)
-            backend.recount(codes, problem.offsets, before, after, counts)
+            backend.recount(codes, problem.offsets, before, after, self.counts)
             moved += (before != after).sum(axis=1)
             assignment[active, rows] = after
         found: npt.NDArray[np.int64] = backend.to_host(moved)
@@ -293,25 +329,21 @@ class _Run:
 
     def _repair(
         self,
-        q: int,
         a: int,
         table: Table,
         row_table: Table | None,
-        counts: Counts,
         on_host: Counts,
+        sizes: npt.NDArray[np.int64],
     ) -> list[tuple[int, int]]:
         """Give every empty cluster the worst-fitting object of a larger one."""
-        problem, xp = self.problem, self.problem.backend.xp
-        sizes = problem.cluster_sizes(on_host)[a]
+        problem, xp, q = self.problem, self.problem.backend.xp, self.active[a]
         empty = np.flatnonzero(sizes == 0)
         if not empty.size:
             return []
         # at most one object of each cluster has to stay behind, and one more of each
         # cluster that gave one away
         candidates = self._worst(
-            xp.ascontiguousarray(table[:, a : a + 1]),
-            _restart(xp, row_table, a),
-            3 * problem.n_clusters,
+            *_restart(xp, table, row_table, a), 3 * problem.n_clusters
         )
         assignment = self.state.assignment[q]
         repairs = []
@@ -321,7 +353,7 @@ class _Run:
             assignment[l] = k
             sizes[int(before[0, 0])] -= 1
             sizes[k] += 1
-            single = xp.ascontiguousarray(counts[:, a : a + 1])
+            single = xp.ascontiguousarray(self.counts[:, a : a + 1])
             problem.backend.recount(
                 problem.codes_of(l),
                 problem.offsets,
@@ -329,8 +361,10 @@ class _Run:
                 xp.ascontiguousarray(assignment[l : l + 1, None]),
                 single,
             )
-            counts[:, a : a + 1] = single
+            self.counts[:, a : a + 1] = single
             on_host[:, a : a + 1] = problem.backend.to_host(single)
+            if self.lazy is not None:
+                self.lazy.forget(q, l)
             repairs.append((l, int(k)))
         return repairs
 
@@ -358,46 +392,46 @@ class _Run:
             worst, score = worst[order], score[order]
         return [int(l) for l in worst]
 
-    def _undo(self, q: int) -> None:
-        """Put back the assignment of restart q before this iteration."""
-        assignment = self.state.assignment[q]
+    def _undo(self, a: int) -> None:
+        """Put back assignment and counts of a restart before this iteration."""
+        problem, q = self.problem, self.active[a]
+        xp, backend = problem.backend.xp, problem.backend
+        assignment, step = self.state.assignment[q], self.steps.get(q)
+        undone = assignment.copy()
         if q in self.origin:
             assignment[:] = self.origin[q]
-            return
-        step = self.steps[q]
-        for rows, codes in self.problem.blocks(1):
-            after = self._assign_block(rows, codes, step.table, step.row_table)
-            assignment[rows] = after[0]
-        for l, k in step.repairs:
-            assignment[l] = k
+        else:
+            assert step is not None
+            tables = _restart(xp, step.table, step.row_table, step.column)
+            for rows, codes in problem.blocks(1):
+                assignment[rows] = self._assign_block(rows, codes, *tables)[0]
+            for l, k in step.repairs:
+                assignment[l] = k
+        single = xp.ascontiguousarray(self.counts[:, a : a + 1])
+        for rows, codes in problem.blocks(1):
+            backend.recount(
+                codes,
+                problem.offsets,
+                undone[None, rows],
+                assignment[None, rows],
+                single,
+            )
+        self.counts[:, a : a + 1] = single
 
     def _repeats(self, q: int) -> bool:
         """Whether this assignment was there before, by a 64-bit hash."""
-        xp, total = self.problem.backend.xp, 0
-        n_samples, step = self.state.assignment.shape[1], 1 << 20
-        for begin in range(0, n_samples, step):
-            end = min(begin + step, n_samples)
-            word = xp.arange(begin, end, dtype=np.uint64)
-            word *= np.uint64(self.problem.n_clusters + 1)
-            word += self.state.assignment[q, begin:end].astype(np.uint64)
-            total += int(_mix(word).sum(dtype=np.uint64))
-        total %= 1 << 64
-        repeated = total in self.state.seen[q]
-        self.state.seen[q].add(total)
+        xp, n_clusters = self.problem.backend.xp, self.problem.n_clusters
+        found = hash_assignment(xp, self.state.assignment[q], n_clusters)
+        repeated = found in self.state.seen[q]
+        self.state.seen[q].add(found)
         return repeated
 
 
-def _restart(xp: Any, row_table: Table | None, a: int) -> Table | None:
-    """Return the row table of one restart, whichever of its two shapes it has."""
+def _restart(
+    xp: Any, table: Table, row_table: Table | None, a: int
+) -> tuple[Table, Table | None]:
+    """Return the tables of one restart; row tables have one of two shapes."""
+    single: Table = xp.ascontiguousarray(table[:, a : a + 1])
     if row_table is None:
-        return None
-    single: Table = xp.ascontiguousarray(row_table[..., a : a + 1, :])
-    return single
-
-
-def _mix(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Spread 64 bits (splitmix64), so that sums of words tell assignments apart."""
-    word = word + np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
+        return single, None
+    return single, xp.ascontiguousarray(row_table[..., a : a + 1, :])

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checks import FloatArray
-from gpu_consensus.utilities import Formula, Segments
+from gpu_consensus.utilities import RISE_BITS, Formula, Segments, label_sums, rises
 
 _SMALLEST_BLOCK = 16
 _BUFFER = 1 << 20  # numbers gathered at once
@@ -33,6 +33,7 @@ def refine(
     *,
     max_sweeps: int,
     after_sweep: Callable[[Counts], None] = lambda counts: None,
+    compiled: bool = False,
 ) -> bool:
     """Move single objects until none can lower F; changes its arguments in place.
 
@@ -48,6 +49,8 @@ def refine(
         At most so many visits to every object.
     after_sweep : callable, optional
         Called with ``counts`` after every visit to all objects.
+    compiled : bool, default False
+        Compile however small the work: numba is loaded already. The same bits.
 
     Returns
     -------
@@ -57,16 +60,31 @@ def refine(
     Notes
     -----
     A sweep costs n r K additions, a move one new column of gains for the cluster left
-    and one for the cluster entered.
+    and one for the cluster entered; compiled, only the entries that are read next.
     """
     n_samples, n_clusters = codes.shape[1], counts.shape[1]
     weight = segments.spread(weights)[:, None]
     # rounding of a sum of changes stays far below this, so no move can raise F
     tolerance = float(weights.sum()) * 2.0**-46 * max(64, n_samples)
+    additions = _WORTH_COMPILING if compiled else codes.size * n_clusters
+    if _worth_compiling(additions) and (
+        formula.name and (n_samples + 1).bit_length() <= RISE_BITS
+    ):
+        return _refine_compiled(
+            codes,
+            formula.name,
+            segments,
+            weights,
+            assignment,
+            counts,
+            tolerance,
+            max_sweeps,
+            after_sweep,
+        )
     enter, leave = _gains(formula, segments, weight, counts, slice(None))
     sizes = counts[: segments.offsets[1]].sum(axis=0)
     may_leave = np.append(sizes > 1, False)
-    find = _finder(codes.size * n_clusters)
+    find = _finder(additions)
     l, since_move, sweeps = 0, 0, 0
     while sweeps < max_sweeps:
         # a full circle without a move is the end
@@ -125,9 +143,64 @@ def _gains(
     return enter, leave
 
 
+def _refine_compiled(
+    codes: Codes,
+    utility: str,
+    segments: Segments,
+    weights: FloatArray,
+    assignment: Assignment,
+    counts: Counts,
+    tolerance: float,
+    max_sweeps: int,
+    after_sweep: Callable[[Counts], None],
+) -> bool:
+    """As ``refine``, for utilities whose gains are compiled; the same bits."""
+    from gpu_consensus.backends import numba_refine
+    from gpu_consensus.backends.numba_layout import blank_table, code_lines
+
+    lines, stride = code_lines(codes)
+    n_samples, (n_rows, n_clusters) = len(assignment), counts.shape
+    sums = label_sums(segments.offsets, counts, np.zeros(n_rows, dtype=np.int64))
+    state = (
+        assignment,
+        counts,
+        sums.size,
+        sums.square,
+        counts[: segments.offsets[1]].sum(axis=0),
+        blank_table(n_rows, n_clusters, np.float64).reshape(-1),
+        np.zeros(counts.shape),
+        np.full(n_rows, -1, dtype=np.int32),
+        np.full(counts.shape, -1, dtype=np.int32),
+        np.zeros(n_clusters, dtype=np.int32),
+    )
+    constants = (
+        numba_refine.UTILITIES.index(utility),
+        lines,
+        stride,
+        segments.offsets,
+        weights,
+        rises((n_samples + 1).bit_length() if utility == "h" else 0),
+        tolerance,
+    )
+    since_move = 0
+    for _ in range(max_sweeps):
+        since_move = numba_refine.sweep(*constants, since_move, *state)
+        after_sweep(counts)
+        if since_move >= n_samples:
+            return True
+    return False
+
+
+def _worth_compiling(additions: int) -> bool:
+    """Whether a sweep of so many additions pays for loading numba."""
+    return (
+        additions >= _WORTH_COMPILING and importlib.util.find_spec("numba") is not None
+    )
+
+
 def _finder(additions: int) -> Callable[..., tuple[int, int]]:
     """Return the function that finds the next move: compiled where that pays."""
-    if additions < _WORTH_COMPILING or importlib.util.find_spec("numba") is None:
+    if not _worth_compiling(additions):
         return find_move
     compiled: Callable[..., tuple[int, int]] = compiled_finder()
     return compiled
@@ -171,7 +244,7 @@ def find_move(
 @functools.cache
 def compiled_finder() -> Any:
     """Return ``find_move`` one object at a time, compiled; the same bits."""
-    import numba
+    from gpu_consensus.backends.numba_jit import compiled
 
     def find_move_compiled(
         codes: Any,
@@ -205,7 +278,4 @@ def compiled_finder() -> Any:
                 return l, best
         return -1, -1
 
-    try:
-        return numba.njit(nogil=True, cache=True)(find_move_compiled)
-    except RuntimeError:  # nowhere to keep it: a read-only file system
-        return numba.njit(nogil=True)(find_move_compiled)
+    return compiled(find_move_compiled)

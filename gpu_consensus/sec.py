@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.fit import Options, fit
 from gpu_consensus.lloyd import Problem
 from gpu_consensus.result import Consensus
-from gpu_consensus.utilities import Segments, as_table
+from gpu_consensus.utilities import LabelSums, Segments, as_table, label_sums
 
 
 def sec(
@@ -129,6 +129,7 @@ class SecRule:
         known = n_labels > 0
         self.constant = math.fsum(n_labels[known] / self.object_weight[known])
         self.problem: Problem | None = None
+        self._sums: Callable[..., LabelSums] = label_sums
         self.recipe = TableRecipe(
             "SEC",
             self.segments.offsets,
@@ -142,21 +143,23 @@ class SecRule:
     def bind(self, problem: Problem) -> None:
         """Take the fit's data: with missing labels, tables need more than counts."""
         self.problem = problem
+        self._sums = getattr(problem.backend, "label_sums", label_sums)
 
     def cluster_weight(
         self, counts: Counts, rows: Sequence[Assignment]
-    ) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-        """Return W_k^(i), (r, R, K), and where a cluster has no member present.
+    ) -> tuple[IntArray, npt.NDArray[np.bool_], LabelSums]:
+        """Return W_k^(i), (r, R, K), where a cluster has no member, and label sums.
 
-        There it is the weight of all objects present, to go with the marginals.
+        W of a cluster without a member present is the weight of all objects present,
+        to go with the marginals.
         """
-        n = self.segments.present(counts)
-        whole = self.segments.sum(self.marginals[:, None, None] * n).sum(axis=0)
-        weight = np.repeat(whole[None], len(self.present), axis=0)
+        sums = self._sums(self.segments.offsets, counts, self.marginals)
+        weight = np.repeat(sums.heavy.sum(axis=0)[None], len(self.present), axis=0)
         if not self.complete:
             weight = weight - self._absent_weight(rows, counts.shape[2])
-        empty = self.segments.sum(n) == 0
-        return np.where(empty, self.present_weight[:, None, None], weight), empty
+        empty = sums.size == 0
+        full = np.where(empty, self.present_weight[:, None, None], weight)
+        return full, empty, sums
 
     def _absent_weight(self, rows: Sequence[Assignment], n_clusters: int) -> IntArray:
         """Weights of the members of each cluster that are missing in each partition."""
@@ -179,9 +182,9 @@ class SecRule:
 
     def _row_sum(self, counts: Counts, rows: Sequence[Assignment]) -> Table:
         """Return sum_i A_k / W_k^2, (R, K): one sum for all rows of complete data."""
-        weight, _ = self.cluster_weight(counts, rows)
-        n = self.segments.filled(counts, self.marginals)
-        square = self.segments.sum(n * n).sum(axis=0)
+        weight, empty, sums = self.cluster_weight(counts, rows)
+        alone = self.segments.sum(self.marginals * self.marginals)
+        square = np.where(empty, alone[:, None, None], sums.square).sum(axis=0)
         whole = np.maximum(weight[0], 1)
         return as_table(np.asarray(square / whole / whole))
 
@@ -196,7 +199,7 @@ class SecRule:
         self, counts: Counts, rows: Sequence[Assignment]
     ) -> tuple[Table, Table]:
         """As ``table``, with a row for every label: new objects may have gaps."""
-        weight, _ = self.cluster_weight(counts, rows)
+        weight = self.cluster_weight(counts, rows)[0]
         n = self.segments.filled(counts, self.marginals)
         norm = self.segments.spread(np.maximum(weight, 1).astype(np.float64))
         square = self.segments.spread(self.segments.sum(n * n))
@@ -210,9 +213,8 @@ class SecRule:
 
     def objective(self, counts: Counts, rows: Sequence[Assignment]) -> FloatArray:
         """Return sum_l r_l / w_l - sum_i sum_k A_k / W_k^(i), (R,)."""
-        weight, empty = self.cluster_weight(counts, rows)
-        n = self.segments.present(counts)
-        gain = self.segments.sum(n * n) / np.maximum(weight, 1)
+        weight, empty, sums = self.cluster_weight(counts, rows)
+        gain = sums.square / np.maximum(weight, 1)
         gain[empty] = 0.0
         return np.array(
             [

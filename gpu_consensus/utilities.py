@@ -24,7 +24,7 @@ from gpu_consensus.log2 import log2
 
 FLOOR = 2.0**-52
 _TINY = np.finfo(np.float32).tiny
-_TABLE_BITS = 22  # functions of counts below this are looked up
+RISE_BITS = 22  # functions of counts of so many bits are looked up
 Array = npt.NDArray[Any]
 
 
@@ -40,6 +40,19 @@ class Segments:
     def sum(self, x: Array) -> Array:
         """Sum the rows of each partition: (S, ...) to (r, ...)."""
         return np.asarray(np.add.reduceat(x, self.starts, axis=0))
+
+    def sum_in_order(self, x: FloatArray) -> FloatArray:
+        """As ``sum`` for floats, one row after another: the order of every backend."""
+        order = np.argsort(-self.sizes, kind="stable")
+        starts, sizes = self.starts[order], self.sizes[order]
+        total = np.zeros((len(order), *x.shape[1:]))
+        # the j-th rows of all partitions that have one; the largest come first
+        longer = np.searchsorted(-sizes, -np.arange(sizes[0]), side="left")
+        for j, number in enumerate(longer):
+            total[:number] += x[starts[:number] + j]
+        result = np.empty_like(total)
+        result[order] = total
+        return result
 
     def max(self, x: Array) -> Array:
         """Take the largest row of each partition: (S, ...) to (r, ...)."""
@@ -62,6 +75,36 @@ class Segments:
         return np.repeat(x, self.sizes, axis=0)
 
 
+class LabelSums(NamedTuple):
+    """Sums of counts over the labels of each partition, (r, ...) each.
+
+    ``size`` is sum n, ``square`` sum n^2, ``heavy`` the sum of n times the marginal,
+    ``most`` the largest n, ``entropy`` the sum of n log2 n in the order of the labels
+    where it was asked for. "Missing" does not count.
+    """
+
+    size: IntArray
+    square: IntArray
+    heavy: IntArray
+    most: IntArray
+    entropy: FloatArray | None = None
+
+
+def label_sums(
+    offsets: IntArray, counts: Array, marginals: Array, entropy: bool = False
+) -> LabelSums:
+    """Return the sums of counts (S, ...); a backend may have a quicker one."""
+    segments = Segments(offsets)
+    n = segments.present(counts)
+    return LabelSums(
+        segments.sum(n),
+        segments.sum(n * n),
+        segments.sum(n * marginals.reshape(-1, *[1] * (n.ndim - 1))),
+        segments.max(n),
+        segments.sum_in_order(_x_log2_x(n)) if entropy else None,
+    )
+
+
 def as_table(values: FloatArray) -> npt.NDArray[np.float32]:
     """Round to float32, and tiny numbers to zero as kernels do."""
     with np.errstate(under="ignore"):
@@ -82,12 +125,21 @@ class Formula(NamedTuple):
         leaves (step -1) the cluster, (S, ...). Leaving is only asked where n_kj > 0.
     unit(segments)
         mu(e_j), (S,).
+    total_of(sums)
+        The same as ``total``, from the label sums alone; None where they do not do.
+    needs_entropy
+        Whether ``total_of`` reads the entropy.
+    name
+        What compiled code knows it by; empty where there is none.
     """
 
     divergence: Callable[[Array, Segments], FloatArray]
     total: Callable[[Array, Segments], FloatArray]
     change: Callable[[Array, Segments, int], FloatArray]
     unit: Callable[[Segments], FloatArray]
+    total_of: Callable[[LabelSums], FloatArray] | None = None
+    needs_entropy: bool = False
+    name: str = ""
 
 
 def _ones(segments: Segments) -> FloatArray:
@@ -135,7 +187,7 @@ def _h_divergence(n: Array, segments: Segments) -> FloatArray:
 
 def _x_log2_x(n: Array) -> FloatArray:
     bits = int(n.max(initial=0)).bit_length()
-    if bits <= _TABLE_BITS:
+    if bits <= RISE_BITS:
         return _products(bits).take(n)
     return np.asarray(n * log2(np.maximum(n, 1.0)))
 
@@ -148,14 +200,19 @@ def _products(bits: int) -> FloatArray:
 
 
 def _h_total(n: Array, segments: Segments) -> FloatArray:
-    return np.asarray(segments.sum(_x_log2_x(n)) - _x_log2_x(segments.sum(n)))
+    return np.asarray(segments.sum_in_order(_x_log2_x(n)) - _x_log2_x(segments.sum(n)))
+
+
+def _h_total_of(sums: LabelSums) -> FloatArray:
+    assert sums.entropy is not None
+    return np.asarray(sums.entropy - _x_log2_x(sums.size))
 
 
 def _x_log2_x_change(n: Array, step: int) -> FloatArray:
     """(x + 1) log2(x + 1) - x log2 x, without cancellation; for step -1 its reverse."""
     low = np.maximum(n if step > 0 else n - 1, 0)
     bits = int(low.max(initial=0)).bit_length()
-    rise = _rises(bits).take(low) if bits <= _TABLE_BITS else _rise(low)
+    rise = rises(bits).take(low) if bits <= RISE_BITS else _rise(low)
     return np.asarray(step * rise)
 
 
@@ -165,7 +222,7 @@ def _rise(x: Array) -> FloatArray:
 
 
 @lru_cache(maxsize=32)
-def _rises(bits: int) -> FloatArray:
+def rises(bits: int) -> FloatArray:
     """All rises below 2**bits: refinement asks for the same few again and again."""
     return _rise(np.arange(1 << bits))
 
@@ -235,9 +292,25 @@ def _lp(p: int) -> Formula:
 
 
 _BASE = {
-    "c": Formula(_c_divergence, _c_total, _c_change, _ones),
-    "h": Formula(_h_divergence, _h_total, _h_change, _zeros),
-    "cos": Formula(_cos_divergence, _cos_total, _cos_change, _ones),
+    "c": Formula(
+        _c_divergence,
+        _c_total,
+        _c_change,
+        _ones,
+        lambda sums: _ratio(sums.square, sums.size),
+        name="c",
+    ),
+    "h": Formula(
+        _h_divergence, _h_total, _h_change, _zeros, _h_total_of, True, name="h"
+    ),
+    "cos": Formula(
+        _cos_divergence,
+        _cos_total,
+        _cos_change,
+        _ones,
+        lambda sums: np.sqrt(sums.square),
+        name="cos",
+    ),
 }
 NAMES = ("c", "h", "cos", "l5", "l8", "nc", "nh", "ncos", "nl5", "nl8")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from gpu_consensus.backends.protocol import Assignment, Counts, Table, TableReci
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.fit import Options, fit
+from gpu_consensus.lloyd import Problem
 from gpu_consensus.result import Consensus
-from gpu_consensus.utilities import Segments, as_table
+from gpu_consensus.utilities import LabelSums, Segments, as_table, label_sums
 
 
 def ivc(
@@ -123,6 +124,15 @@ class _Votes:
         self.marginals[self.segments.missing] = 0
         self.present = self.segments.sum(self.marginals)
         self.total = math.fsum(weights * self.present)
+        self._sums: Callable[..., LabelSums] = label_sums
+
+    def bind(self, problem: Problem) -> None:
+        """Take the backend's label sums, if it has some."""
+        self._sums = getattr(problem.backend, "label_sums", label_sums)
+
+    def label_sums(self, counts: Counts) -> LabelSums:
+        """Sum counts over the labels of each partition."""
+        return self._sums(self.segments.offsets, counts, self.marginals)
 
     def filled(self, counts: Counts) -> IntArray:
         """Counts, with the marginal for clusters that have no member present."""
@@ -172,8 +182,8 @@ class IvcRule(_Votes):
 
     def objective(self, counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
         """Return the weighted Hamming distance to the majorities, (R,)."""
-        n = self.segments.present(counts)
-        return self.sums(self.segments.sum(n) - self.segments.max(n))
+        found = self.label_sums(counts)
+        return self.sums((found.size - found.most).astype(np.float64))
 
 
 class IpvcRule(_Votes):
@@ -196,6 +206,5 @@ class IpvcRule(_Votes):
 
     def objective(self, counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
         """Return sum (1 - m) over all labels, (R,)."""
-        n = self.segments.present(counts)
-        size = self.segments.sum(n)
-        return self.sums(size - self.segments.sum(n * n) / np.maximum(size, 1))
+        found = self.label_sums(counts)
+        return self.sums(found.size - found.square / np.maximum(found.size, 1))

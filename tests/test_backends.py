@@ -11,8 +11,10 @@ import types
 import numpy as np
 import oracles
 import pytest
+from conftest import HERE
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_kcc import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus import backends
@@ -227,9 +229,26 @@ def test_unknown_backend_lists_the_names_nearest_first():
         choose_backend("nunpy", None)
 
 
-def test_a_backend_that_is_not_there_says_so():
-    with pytest.raises(RuntimeError, match="has no numba kernels; use backend='numpy'"):
+@pytest.mark.skipif("cupy" in HERE, reason="a device is always preferred")
+def test_auto_takes_numba_from_a_certain_size_on(monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.delenv("GPU_CONSENSUS_BACKEND", raising=False)
+    labels, _ = noisy(0, n=2**9, r=2**4)  # 2**16 lookups with K=4, n_init=2
+    assert gpc.kcc(labels, 4, n_init=2, random_state=0).backend == "numpy"
+    assert choose_backend("auto", None, lookups=2**22 - 1).name == "numpy"
+    assert choose_backend("auto", None, lookups=2**22).name == "numba"
+    large = gpc.kcc(labels, 4, n_init=2**7, random_state=0, refine=False)
+    assert large.backend == "numba"
+    explicit = gpc.kcc(labels, 4, n_init=2, random_state=0, backend="numba")
+    assert explicit.backend == "numba"
+
+
+def test_absent_numba_says_what_to_install_and_auto_does_without(monkeypatch):
+    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.delenv("GPU_CONSENSUS_BACKEND", raising=False)
+    with pytest.raises(RuntimeError, match="numba is not installed; run pip install"):
         choose_backend("numba", None)
+    assert choose_backend("auto", None).name == "numpy"
 
 
 def test_absent_cupy_says_what_to_install(monkeypatch):

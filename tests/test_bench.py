@@ -3,9 +3,11 @@
 import importlib.util
 import json
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,12 +16,21 @@ import oracles
 import pytest
 
 import gpu_consensus as gpc
-from bench import cli, formulas, methods, methods_plot, nguyen_caruana
+from bench import (
+    cli,
+    formulas,
+    methods,
+    methods_plot,
+    nguyen_caruana,
+    speed_limit,
+    speed_phases,
+)
 from bench.kcc_paper import N_REFERENCE, RN_PAPER, UTILITIES
 from bench.mcla_peer import mcla_table
 from bench.nguyen_caruana import MEASURES
 from bench.render import to_markdown
 from bench.suite import Context
+from bench.synthetic import make_ensemble
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -277,3 +288,55 @@ def test_mcla_is_timed_beside_its_peer_or_says_why_not():
     for row in table.rows:
         assert row["ours_anmi"] > row["peer_anmi"] - 0.05
     assert table.claims[0].passed is None  # seconds decide nothing here
+
+
+def test_plot_says_what_it_lacks(tmp_path, capsys):
+    path = tmp_path / "stored.json"
+    path.write_text(json.dumps(STORED))
+    assert cli.main(["plot", str(path), str(tmp_path / "x.png")]) == 2
+    assert "has no throughput table" in capsys.readouterr().err
+    assert cli.main(["plot", str(path)]) == 2
+    assert "plot takes two files" in capsys.readouterr().err
+
+
+def test_plot_needs_matplotlib_and_draws_with_it(tmp_path, capsys):
+    path, picture = tmp_path / "stored.json", tmp_path / "x.svg"
+    rows = [
+        {"columns": c, "labels": 10, "numba": c / 2, "numpy": 1.0, "memory": 9.0}
+        for c in (10, 96)
+    ]
+    stored = {**STORED, "tables": [{"name": "throughput", "rows": rows}]}
+    path.write_text(json.dumps(stored))
+    code = cli.main(["plot", str(path), str(picture)])
+    if importlib.util.find_spec("matplotlib") is None:
+        assert code == 2
+        assert "matplotlib is not installed" in capsys.readouterr().err
+    else:
+        assert code == 0
+        assert "<svg" in picture.read_text()
+
+
+def test_the_c_loop_and_the_backends_assign_alike():
+    pytest.importorskip("numba")
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no compiler")
+    with tempfile.TemporaryDirectory() as folder:
+        loop = speed_limit._compile(Path(folder), compiler, 3, 5)
+        row = speed_limit._measure(500, 7, 3, 5, loop, 1e9)
+    assert row["equal"]
+    assert row["columns"] == 15
+    assert row["ratio"] > 0
+
+
+def test_stages_add_up_to_less_than_the_whole():
+    pytest.importorskip("numba")
+    ensemble, _ = make_ensemble(500, 10, 3, 0)
+    with speed_phases.stage_seconds() as seconds:
+        whole, result = speed_phases.quiet(
+            lambda: gpc.kcc(ensemble, 3, backend="numba", random_state=0)
+        )
+    assert result.backend == "numba"
+    assert set(seconds) == {"assign", "count", "table", "objective", "skipping"}
+    assert seconds["assign"] > 0
+    assert sum(seconds.values()) < whole

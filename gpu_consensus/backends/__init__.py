@@ -16,16 +16,34 @@ from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import check_choice
 
 NAMES = ("auto", "cupy", "numba", "numpy")
+_WORTH_NUMBA = 1 << 22
 
 
 class BackendError(RuntimeError):
     """A backend that was asked for by name cannot run here."""
 
 
-def choose_backend(backend: str, codes: Any, n_jobs: int | None = None) -> Backend:
+def choose_backend(
+    backend: str,
+    codes: Any,
+    n_jobs: int | None = None,
+    *,
+    lookups: int | None = None,
+) -> Backend:
     """Return the backend that a method's ``backend`` argument means.
 
     An explicit name runs or raises; ``GPU_CONSENSUS_BACKEND`` overrides only "auto".
+
+    Parameters
+    ----------
+    backend : {"auto", "cupy", "numba", "numpy"}
+    codes : array or None
+        Where they are decides, if they are on a device.
+    n_jobs : int, optional
+        Threads of a CPU backend.
+    lookups : int, optional
+        n r K n_init, the size of the work; below 2**22 "auto" leaves numba alone,
+        which takes longer to load. The number of codes by default.
     """
     check_choice("backend", backend, NAMES)
     n_threads(n_jobs)  # a wrong number is wrong on every backend
@@ -33,8 +51,7 @@ def choose_backend(backend: str, codes: Any, n_jobs: int | None = None) -> Backe
         wish = os.environ.get("GPU_CONSENSUS_BACKEND", "auto")
         backend = check_choice("GPU_CONSENSUS_BACKEND", wish, NAMES)
     if backend == "auto":
-        usable = on_device(codes) or not why_unavailable("cupy")
-        backend = "cupy" if usable else "numpy"
+        backend = _automatic(codes, lookups)
     reason = why_unavailable(backend)
     if reason:
         raise BackendError(f"backend={backend!r} cannot run: {reason}")
@@ -42,7 +59,21 @@ def choose_backend(backend: str, codes: Any, n_jobs: int | None = None) -> Backe
         from gpu_consensus.backends.cupy_backend import CupyBackend
 
         return CupyBackend()
+    if backend == "numba":
+        from gpu_consensus.backends.numba_backend import NumbaBackend
+
+        return NumbaBackend(n_jobs)
     return NumpyBackend(n_jobs)
+
+
+def _automatic(codes: Any, lookups: int | None) -> str:
+    """Return what "auto" means for codes of a place and work of a size."""
+    if on_device(codes) or not why_unavailable("cupy"):
+        return "cupy"
+    if lookups is None:
+        lookups = 0 if codes is None else int(codes.size)
+    small = lookups < _WORTH_NUMBA
+    return "numpy" if small or why_unavailable("numba") else "numba"
 
 
 def why_unavailable(backend: str) -> str:
@@ -51,10 +82,12 @@ def why_unavailable(backend: str) -> str:
         return ""
     if backend == "cupy":
         return why_no_device()
-    return (
-        "this version has no numba kernels; use backend='numpy', whose labels are "
-        "those that every backend gives."
-    )
+    if importlib.util.find_spec("numba") is None:
+        return (
+            "numba is not installed; run pip install numba, or use backend='numpy', "
+            "whose labels are the same."
+        )
+    return ""
 
 
 def why_no_device() -> str:

@@ -148,7 +148,7 @@ def _threads() -> int | str:
 def _auto() -> str:
     wish = os.environ.get("GPU_CONSENSUS_BACKEND")
     try:
-        name = choose_backend("auto", None, n_jobs=1).name
+        name = choose_backend("auto", None, n_jobs=1, lookups=2**62).name
     except Exception as error:
         told = f" (GPU_CONSENSUS_BACKEND is {wish!r})" if wish else ""
         return f"nothing{told}: {' '.join(str(error).split())}"
@@ -156,7 +156,8 @@ def _auto() -> str:
         return f"{name}, because GPU_CONSENSUS_BACKEND says so"
     if name == "cupy":
         return "cupy, because a CUDA device is usable"
-    return f"{name}, because no CUDA device is usable"
+    small = ", and numpy for small work" if name == "numba" else ""
+    return f"{name}, because no CUDA device is usable{small}"
 
 
 def _cuda() -> dict[str, str]:
