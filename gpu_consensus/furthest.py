@@ -67,7 +67,7 @@ def furthest(ensemble: Any, n_clusters: int | None = None, **options: Any) -> Co
     >>> result.labels.tolist(), result.details["centres"].tolist()
     ([0, 0, 1, 1], [0, 3])
     """
-    task = open_task("furthest", ensemble, n_clusters, options)
+    task = open_task("furthest", ensemble, n_clusters, options, pairs=True)
     # equal objects are equally far from everything: only the first can be a centre
     distinct = task.distinct()
     pairs = task.pairs(distinct.first)

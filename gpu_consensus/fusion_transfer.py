@@ -70,7 +70,7 @@ def fusion_transfer(
     """
     check_choice("rule", rule, ["average", "sum"])
     threshold = check_share("threshold", threshold, open_low=True, open_high=True)
-    task = open_task("fusion_transfer", ensemble, None, options)
+    task = open_task("fusion_transfer", ensemble, None, options, pairs=True)
     distinct = task.distinct()
     sizes = distinct.size.astype(np.float64)
     # in the end up to m classes with what every object gains there, copied to grow

@@ -65,7 +65,7 @@ def hac(
     ([0, 0, 1, 1], [0.33, 0.83])
     """
     check_choice("linkage", linkage, ["average", "single", "complete"])
-    task = open_task("hac", ensemble, n_clusters, options)
+    task = open_task("hac", ensemble, n_clusters, options, pairs=True)
     distinct = task.distinct()
     # a matrix, and a quarter of it while the half of the classes left is copied out
     found = likeness(task, distinct, 10, "use kcc or sec, which need no matrix")

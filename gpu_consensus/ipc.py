@@ -256,7 +256,7 @@ def sweep_objects(
 @functools.cache
 def compiled_sweep() -> Any:
     """Return ``sweep_objects`` compiled; the same bits."""
-    import numba
+    from gpu_consensus.backends.numba_jit import compiled
 
     def sweep_compiled(
         codes: Any,
@@ -311,7 +311,4 @@ def compiled_sweep() -> Any:
             moved += 1
         return moved
 
-    try:
-        return numba.njit(nogil=True, cache=True)(sweep_compiled)
-    except RuntimeError:  # nowhere to keep it: a read-only file system
-        return numba.njit(nogil=True)(sweep_compiled)
+    return compiled(sweep_compiled)

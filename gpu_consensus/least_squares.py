@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from fractions import Fraction
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.add_rem_add import count_labels, score
-from gpu_consensus.backends.numpy_backend import NumpyBackend, smallest_unsigned
+from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Climbs, Codes, Counts, Threshold
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
 from gpu_consensus.memory import available_memory
@@ -21,7 +20,6 @@ from gpu_consensus.task import Task, open_task
 
 _MATRIX = 1 << 30  # bytes, if nothing else is asked for
 _TILE = 1 << 22  # pairs counted at a time
-_WORTH_COMPILING = 1 << 24  # pairs of objects times partitions
 _LARGEST_DENOMINATOR = 10**12
 _LARGEST_RATIO = 1000
 _MOST_PARTITIONS = 65_535
@@ -93,7 +91,7 @@ def least_squares(
     >>> found.labels.tolist(), found.value
     ([0, 0, 1, 1], 11.0)
     """
-    task = open_task("least_squares", ensemble, n_clusters, options)
+    task = open_task("least_squares", ensemble, n_clusters, options, pairs=True)
     codes, n_labels = _repeat(task)
     n, r = codes.shape[1], len(codes)
     if r > _MOST_PARTITIONS or n * r >= 2**29 or n * n * r >= 2**62:
@@ -235,31 +233,8 @@ def _climb(
     advance: Advance,
 ) -> Climbs:
     backend = task.backend
-    if threads := _compiled_threads(task):
-        from gpu_consensus.backends import numba_add_rem_add
-
-        return numba_add_rem_add.add_rem_add(
-            codes,
-            n_labels,
-            starts,
-            threshold,
-            similarity,
-            advance,
-            n_threads=threads,
-        )
     codes = backend.to_device(np.ascontiguousarray(codes))
     return backend.add_rem_add(codes, n_labels, starts, threshold, similarity, advance)
-
-
-def _compiled_threads(task: Task) -> int:
-    """Return threads for compiled code in place of the reference; 0 if it stays.
-
-    The bits are the same.
-    """
-    r, n = task.ensemble.codes.shape
-    if r * n * n < _WORTH_COMPILING or not isinstance(task.backend, NumpyBackend):
-        return 0
-    return 0 if importlib.util.find_spec("numba") is None else task.backend.n_threads
 
 
 def _similarity(task: Task, codes: Codes, n_labels: IntArray) -> Any:
@@ -272,12 +247,6 @@ def _similarity(task: Task, codes: Codes, n_labels: IntArray) -> Any:
     if 2 * n * n * np.dtype(kind).itemsize > limit:
         return None
     backend = task.backend
-    if threads := _compiled_threads(task):
-        from gpu_consensus.backends import numba_add_rem_add
-
-        return numba_add_rem_add.coassociation_matrix(
-            codes, n_labels, n_threads=threads
-        )
     everyone = np.arange(n)
     step = max(1, _TILE // n)
     try:

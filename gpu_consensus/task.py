@@ -203,7 +203,12 @@ class Task:
 
 
 def open_task(
-    method: str, ensemble: Any, n_clusters: int | None, options: Mapping[str, Any]
+    method: str,
+    ensemble: Any,
+    n_clusters: int | None,
+    options: Mapping[str, Any],
+    *,
+    pairs: bool = False,
 ) -> Task:
     """Check what a method was given, and make it ready.
 
@@ -217,6 +222,8 @@ def open_task(
     options : mapping
         The shared keyword arguments: ``weights``, ``on_unlabelled``, ``backend``,
         ``n_jobs``, ``memory_limit``, ``random_state``, ``progress``.
+    pairs : bool, default False
+        Whether the method compares all pairs of objects: its work grows with n^2.
     """
     for name in options:
         if name not in _OPTIONS:
@@ -228,7 +235,10 @@ def open_task(
         check_int("memory_limit", chosen["memory_limit"], 1)
     seed_sequence(chosen["random_state"])  # what is wrong is said before the work
     given, weights = as_ensemble(ensemble, chosen["weights"])
-    backend = choose_backend(chosen["backend"], given.codes, chosen["n_jobs"])
+    lookups = given.codes.size * (given.n_samples if pairs else n_clusters or 1)
+    backend = choose_backend(
+        chosen["backend"], given.codes, chosen["n_jobs"], lookups=lookups
+    )
     skip = find_unlabelled(given, weights, chosen["on_unlabelled"])
     if n_clusters is not None:
         n_clusters = check_n_clusters(n_clusters, given.n_samples)

@@ -258,12 +258,9 @@ def _sweeper(n: int) -> Callable[..., int]:
 @functools.cache
 def compiled_sweep() -> Any:
     """Return ``sweep``, compiled."""
-    import numba
+    from gpu_consensus.backends.numba_jit import compiled
 
-    try:
-        return numba.njit(nogil=True, cache=True)(sweep)
-    except RuntimeError:  # nowhere to keep it: a read-only file system
-        return numba.njit(nogil=True)(sweep)
+    return compiled(sweep)
 
 
 def width(boundary: npt.NDArray[Any]) -> tuple[Any, ...]:

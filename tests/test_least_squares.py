@@ -130,7 +130,6 @@ def test_every_way_to_compute_gives_the_same(backend, missing, threshold, monkey
         gpc.least_squares(labels, memory_limit=1, **options),
         gpc.least_squares(labels, n_jobs=3, **options),
     ]
-    monkeypatch.setattr(module, "_WORTH_COMPILING", 0)
     monkeypatch.setattr(module, "_TILE", 200)
     results.append(gpc.least_squares(labels, **options))
     results.append(gpc.least_squares(labels, memory_limit=1, **options))

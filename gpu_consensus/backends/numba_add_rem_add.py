@@ -5,11 +5,8 @@ Numba is imported here at once, so import this module only where it is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -22,18 +19,12 @@ from gpu_consensus.backends.add_rem_add import (
     marks_of,
     table_size,
 )
+from gpu_consensus.backends.numba_jit import compiled
 from gpu_consensus.backends.protocol import Climbs, Codes, Threshold
 from gpu_consensus.checks import IntArray
 from gpu_consensus.progress import Advance
 
 _LOWEST = np.int32(np.iinfo(np.int32).min)
-
-
-def _compiled(function: Callable[..., Any]) -> Any:
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # nowhere to keep it: a read-only file system
-        return numba.njit(nogil=True)(function)
 
 
 def add_rem_add(
@@ -104,24 +95,7 @@ def _climber(
     return climb
 
 
-def coassociation_matrix(
-    codes: Codes, n_labels: IntArray, *, n_threads: int = 1
-) -> npt.NDArray[Any]:
-    """Return in how many partitions any two objects share a label, (n, n)."""
-    n = codes.shape[1]
-    codes = np.ascontiguousarray(codes)
-    n_labels = np.asarray(n_labels, dtype=np.int64)
-    matrix = np.empty((n, n), dtype=np.uint8 if len(codes) <= 255 else np.uint16)
-    shares = np.array_split(np.arange(n), n_threads)
-    with ThreadPoolExecutor(n_threads) as pool:
-        for done in [
-            pool.submit(_fill_rows, codes, n_labels, share, matrix) for share in shares
-        ]:
-            done.result()
-    return matrix
-
-
-@_compiled
+@compiled
 def _count_same(codes: Any, n_labels: Any, l: int, row: Any) -> None:
     """In how many partitions object l shares its label with each."""
     row[:] = 0
@@ -133,19 +107,13 @@ def _count_same(codes: Any, n_labels: Any, l: int, row: Any) -> None:
             row[m] += codes[i, m] == label
 
 
-@_compiled
-def _fill_rows(codes: Any, n_labels: Any, objects: Any, matrix: Any) -> None:
-    for l in objects:
-        _count_same(codes, n_labels, l, matrix[l])
-
-
-@_compiled
+@compiled
 def _add_row(near: Any, row: Any, sign: Any) -> None:
     for m in range(near.size):
         near[m] += sign * np.int32(row[m])
 
 
-@_compiled
+@compiled
 def _best_changes(near: Any, own: Any, members: Any) -> Any:
     """Return the largest change of the sum by entering, and by leaving."""
     enter, leave = _LOWEST, _LOWEST
@@ -159,7 +127,7 @@ def _best_changes(near: Any, own: Any, members: Any) -> Any:
     return enter, leave
 
 
-@_compiled
+@compiled
 def _first_of(near: Any, own: Any, members: Any, inside: int, change: int) -> int:
     """Return the first object inside, or outside, whose flip makes that change."""
     for m in range(near.size):
@@ -170,12 +138,12 @@ def _first_of(near: Any, own: Any, members: Any, inside: int, change: int) -> in
     return -1
 
 
-@_compiled
+@compiled
 def _score(total: int, size: int, p: int, q: int) -> float:
     return np.float64(q * total - p * size * size) / np.float64(size)
 
 
-@_compiled
+@compiled
 def _climb(
     codes: Any,
     n_labels: Any,

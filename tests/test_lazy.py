@@ -1,0 +1,114 @@
+"""Objects that cannot move are skipped, and nothing changes by it."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_kcc import noisy
+
+import gpu_consensus as gpc
+from gpu_consensus import lloyd as lloyd_module
+from gpu_consensus.backends import choose_backend
+from gpu_consensus.lloyd import Problem, Starts, lloyd
+
+pytest.importorskip("numba")
+
+NONE = np.empty(0, dtype=np.intp)
+
+
+class Perturbed:
+    """Clusters whose columns differ by rounding, and change by about as much.
+
+    The gaps are a few units in the last place of the sums, larger than the changes of
+    the table: without its slack the bound would leave out objects that do move.
+    """
+
+    monotone = False
+
+    def __init__(self, seed, n, offsets, n_restarts, n_clusters, row_table):
+        self.rng = np.random.default_rng(seed)
+        self.shape = (int(offsets[-1]), n_restarts, n_clusters)
+        self.kind, self.row_weight = row_table, None
+        self.base = self.alike(self.shape)
+        if row_table:
+            self.row_weight = self.rng.integers(1, 9, size=n).astype(np.float32)
+            self.base_row = self.alike(self.shape[-row_table:])
+
+    def alike(self, shape):
+        common = self.rng.random((*shape[:-1], 1)) + 0.5
+        return common + self.rng.normal(0, 3e-7, shape)
+
+    def near(self, base, counts):
+        table = base + 1e-7 * (self.rng.random(base.shape) < 0.02)
+        return np.asarray(table[..., : counts.shape[1], :], dtype=np.float32)
+
+    def table(self, counts, rows):
+        row_table = self.near(self.base_row, counts) if self.kind else None
+        return self.near(self.base, counts), row_table
+
+    def objective(self, counts, rows):
+        return np.zeros(counts.shape[1])
+
+
+@pytest.mark.parametrize("row_table", [0, 2, 3])
+@given(st.integers(0, 10**6))
+@settings(max_examples=15, deadline=None)
+def test_laziness_changes_nothing_where_scores_are_nearly_equal(row_table, seed):
+    rng = np.random.default_rng(seed)
+    labels, _ = noisy(seed, n=300, r=40, missing=0.2)
+    ens = gpc.Ensemble(labels)
+    skip = np.flatnonzero((ens.labels < 0).all(axis=1))
+    seeds = rng.integers(5, size=(3, 300)).astype(np.uint8)
+    found = []
+    for lazy in (False, True):
+        backend = choose_backend("numba", None)
+        problem = Problem(backend, ens.codes, ens.offsets, 4, skip)
+        rule = Perturbed(seed, 300, ens.offsets, 3, 4, row_table)
+        starts = Starts.seeded(problem, seeds.copy())
+        lloyd(problem, rule, starts, max_iter=12, lazy=lazy)
+        found.append(starts)
+    assert np.array_equal(found[0].assignment, found[1].assignment)
+    assert np.array_equal(found[0].counts, found[1].counts)
+    assert found[0].history == found[1].history
+    assert np.array_equal(found[1].counts, problem.count(found[1].assignment))
+
+
+@pytest.mark.parametrize("method", ["c", "h", "cos", "sec", "ivc", "ipvc"])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_laziness_skips_most_objects_and_changes_nothing(monkeypatch, method, missing):
+    labels, _ = noisy(1, n=3000, r=30, k=5, missing=missing)
+    ens = gpc.Ensemble(labels)
+    from gpu_consensus.backends.numba_backend import NumbaBackend
+
+    scored = []
+    reassign = NumbaBackend.reassign
+
+    def counting(self, codes, offsets, table, objects, *arguments, **options):
+        scored.append(len(objects))
+        reassign(self, codes, offsets, table, objects, *arguments, **options)
+
+    monkeypatch.setattr(NumbaBackend, "reassign", counting)
+
+    def fit():
+        options = {"n_init": 4, "random_state": 0, "backend": "numba"}
+        if method in gpc.METHODS:
+            return gpc.METHODS[method](ens, 9, **options)
+        return gpc.kcc(ens, 9, method, refine=False, init="random", **options)
+
+    lazy = fit()
+    if method in ("c", "cos", "ipvc"):
+        assert 0 < min(scored) < 1500  # it was lazy at all
+    with monkeypatch.context() as patch:
+        patch.setattr(lloyd_module, "worth_it", lambda *_: False)
+        plain = fit()
+    assert np.array_equal(lazy.labels, plain.labels)
+    assert np.array_equal(lazy.history, plain.history)
+
+
+def test_without_memory_for_gaps_the_loop_is_not_lazy():
+    labels, _ = noisy(0, n=300, r=6)
+    ens = gpc.Ensemble(labels)
+    backend = choose_backend("numba", None)
+    for limit, expected in ((None, True), (3600, True), (3599, False)):
+        problem = Problem(backend, ens.codes, ens.offsets, 3, NONE, limit)
+        assert lloyd_module.worth_it(problem, 1) is expected
