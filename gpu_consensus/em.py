@@ -124,7 +124,11 @@ def em(
     model = Model(task, _check_smoothing(smoothing, task))
     best: _End | None = None
     number = n_init if isinstance(init, str) else 1
-    with progress_bar(task.progress, "em", number) as advance:
+    shortage = task.backend.memory_for(
+        "the starts that run together",
+        "lower n_init or n_clusters, or set memory_limit",
+    )
+    with shortage, progress_bar(task.progress, "em", number) as advance:
         for first, mixture in _first_mixtures(task, model, init, n_init):
             for end in _climb(model, mixture, first, max_iter, tol):
                 if best is None or end.rank < best.rank:

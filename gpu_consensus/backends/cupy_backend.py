@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +77,10 @@ class CupyBackend:
     def to_host(self, array: Any) -> Any:
         """See the Protocol."""
         return self.xp.asnumpy(array)
+
+    def memory_for(self, what: str, cure: str) -> AbstractContextManager[None]:
+        """See the Protocol."""
+        return room_for(what, cure)
 
     def hold(self, codes: Codes) -> Any:
         """See the Protocol: on the device if they fit, else streamed."""

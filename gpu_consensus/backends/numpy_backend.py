@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,10 @@ class NumpyBackend:
     def to_host(self, array: Any) -> Any:
         """See the Protocol."""
         return array
+
+    def memory_for(self, what: str, cure: str) -> AbstractContextManager[None]:
+        """See the Protocol."""
+        return nullcontext()
 
     def hold(self, codes: Codes) -> Any:
         """See the Protocol."""

@@ -17,6 +17,7 @@ of them at once, and no result depends on how the objects were cut.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -115,6 +116,13 @@ class Backend(Protocol):
 
     def to_host(self, array: Any) -> Any:
         """Bring an array of this backend to the host; nothing on the host."""
+        ...
+
+    def memory_for(self, what: str, cure: str) -> AbstractContextManager[None]:
+        """Return a context in which want of device memory is said to be for ``what``.
+
+        The error then names the cure. On the host nothing changes.
+        """
         ...
 
     def hold(self, codes: Codes) -> Any:
