@@ -408,6 +408,8 @@ def test_what_is_wrong_is_found_before_the_work(
     (tmp_path / "folder.csv").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(gpc, "generate_partitions", work)
+    if "numba" in arguments:
+        monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
     assert message in fails(capsys, "cluster", "--example", "iris", *arguments)
     assert list(tmp_path.iterdir()) == [tmp_path / "folder.csv"]
 
