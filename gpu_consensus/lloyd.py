@@ -237,7 +237,9 @@ class _Run:
             for a, q in enumerate(held):
                 if q not in active or not set(active) <= set(held):
                     state.counts[:, q] = self.counts[:, a]
-        if len(active) == len(state.assignment):
+        if not active:
+            self.counts = state.counts[:, :0]
+        elif len(active) == len(state.assignment):
             self.counts = state.counts
         elif set(active) <= set(held):
             places = [held.index(q) for q in active]
