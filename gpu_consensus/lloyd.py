@@ -230,19 +230,22 @@ class _Run:
 
     def take(self, active: list[int]) -> None:
         """Gather the counts of the restarts that go on; put back those of others."""
-        state, held = self.state, self.active
+        state, held, xp = self.state, self.active, self.problem.backend.xp
         if active == held:
             return
         if self.counts is not state.counts:
             for a, q in enumerate(held):
                 if q not in active or not set(active) <= set(held):
                     state.counts[:, q] = self.counts[:, a]
-        if len(active) == len(state.assignment):
+        if not active:
+            self.counts = state.counts[:, :0]
+        elif len(active) == len(state.assignment):
             self.counts = state.counts
         elif set(active) <= set(held):
-            self.counts = self.counts.take([held.index(q) for q in active], axis=1)
+            places = [held.index(q) for q in active]
+            self.counts = xp.ascontiguousarray(self.counts[:, places])
         else:
-            self.counts = state.counts.take(active, axis=1)
+            self.counts = xp.ascontiguousarray(state.counts[:, active])
         self.active = active
 
     def iterate(self) -> None:

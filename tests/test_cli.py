@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gpu_consensus as gpc
+from gpu_consensus import backends
 from gpu_consensus.cli import main
 
 
@@ -250,7 +251,8 @@ def test_a_failing_run_exits_with_1(capsys, monkeypatch):
     assert "Traceback" in err
 
 
-def test_an_unavailable_backend_says_what_to_do(capsys, tmp_path):
+def test_an_unavailable_backend_says_what_to_do(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
     path = tmp_path / "labels.csv"
     path.write_text("1,2\n1,2\n2,1\n")
     arguments = ("consensus", path, "--n-clusters", 2, "--backend", "numba")
@@ -406,6 +408,8 @@ def test_what_is_wrong_is_found_before_the_work(
     (tmp_path / "folder.csv").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(gpc, "generate_partitions", work)
+    if "numba" in arguments:
+        monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
     assert message in fails(capsys, "cluster", "--example", "iris", *arguments)
     assert list(tmp_path.iterdir()) == [tmp_path / "folder.csv"]
 
