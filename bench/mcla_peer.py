@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import gpu_consensus as gpc
-from gpu_consensus.supra import average_nmi
+from gpu_consensus.methods.supra import average_nmi
 from gpu_consensus.task import open_task
 
 from .environment import others_busy

@@ -195,7 +195,7 @@ def refine_table(context: Context) -> Table:
 def _refined(
     ensemble: gpc.Ensemble, utility: str, refine: bool | str
 ) -> dict[str, Any]:
-    from gpu_consensus import fit
+    from gpu_consensus.loop import fit
 
     phase, kept = [0.0], fit._refine
     module: Any = fit

@@ -30,8 +30,8 @@ import gpu_consensus as gpc
 from gpu_consensus import backends, cli_options, examples, tables
 from gpu_consensus.checks import check_choice, check_int, check_n_clusters
 from gpu_consensus.encoding import encode
+from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods import CHECKPOINTED, finds_n_clusters
-from gpu_consensus.utilities import parse_utility
 
 _MEASURES = (
     "adjusted_rand",

@@ -12,8 +12,8 @@ from sklearn.utils.validation import validate_data
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.checks import check_choice, check_n_clusters, seed_sequence
 from gpu_consensus.generate import generate_partitions
+from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods import METHODS, consensus, finds_n_clusters
-from gpu_consensus.utilities import parse_utility
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):

@@ -24,11 +24,11 @@ from gpu_consensus.checks import (
     unknown_name,
 )
 from gpu_consensus.ensemble import Ensemble, as_ensemble
-from gpu_consensus.fit import check_distinct_rows, find_unlabelled
-from gpu_consensus.lloyd import Problem
+from gpu_consensus.loop.fit import check_distinct_rows, find_unlabelled
+from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.pairs import Pairs
 from gpu_consensus.result import Centroids, Consensus
-from gpu_consensus.voting import IpvcRule
 
 _OPTIONS: dict[str, Any] = {
     "weights": None,

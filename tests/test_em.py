@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus.mixture import fit_shares
-from gpu_consensus.utilities import Segments
+from gpu_consensus.loop.utilities import Segments
+from gpu_consensus.methods.mixture import fit_shares
 
 STOPPED = "ignore:em did not converge:gpu_consensus.ConvergenceWarning"
 FEWER = "ignore:em found:UserWarning"
-em_module = importlib.import_module("gpu_consensus.em")
+em_module = importlib.import_module("gpu_consensus.methods.em")
 
 
 def softened(labels, k, own, other):

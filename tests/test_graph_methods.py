@@ -13,12 +13,12 @@ from test_kcc import noisy
 from test_partitioners import PARTITIONERS, all_cuts, cut_of
 
 import gpu_consensus as gpc
-from gpu_consensus.cspa import similarity_graph
-from gpu_consensus.hbgf import bipartite_graph
-from gpu_consensus.incidence import make_incidence
-from gpu_consensus.mcla import association, meta_graph
-from gpu_consensus.partitioners.graphs import bipartite_vectors
-from gpu_consensus.supra import average_nmi
+from gpu_consensus.graphs.incidence import make_incidence
+from gpu_consensus.graphs.kinds import bipartite_vectors
+from gpu_consensus.methods.cspa import similarity_graph
+from gpu_consensus.methods.hbgf import bipartite_graph
+from gpu_consensus.methods.mcla import association, meta_graph
+from gpu_consensus.methods.supra import average_nmi
 from gpu_consensus.task import open_task
 
 METHODS = {name: gpc.METHODS[name] for name in ("cspa", "hgpa", "mcla", "hbgf")}

@@ -12,10 +12,11 @@ from test_kcc import noisy
 from test_voting import cost
 
 import gpu_consensus as gpc
-from gpu_consensus import checkpoint
-from gpu_consensus.voting import IpvcRule
+from gpu_consensus.loop import checkpoint
+from gpu_consensus.methods.voting import IpvcRule
 
-ipc = importlib.import_module("gpu_consensus.ipc")  # the name is also the function's
+# the name is also the function's
+ipc = importlib.import_module("gpu_consensus.methods.ipc")
 UPDATES = ("batch", "sequential")
 STOPPED = "ignore:ipc.* did not converge:gpu_consensus.ConvergenceWarning"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_consensus.kernel_kmeans import kernel_kmeans
+from gpu_consensus.feedback.kernel_kmeans import kernel_kmeans
 
 
 def objective(S, labels):

@@ -13,10 +13,10 @@ from test_task import coassociation
 import gpu_consensus as gpc
 from bench.lambda_table import lambda_table
 from bench.suite import Context
-from gpu_consensus.agreement import agreement, mean_pairwise
 from gpu_consensus.backends import choose_backend
-from gpu_consensus.lambda_consensus import CONSENSUS, same_partition
-from gpu_consensus.lambda_sites import LocalSite
+from gpu_consensus.feedback.agreement import agreement, mean_pairwise
+from gpu_consensus.feedback.sites import LocalSite
+from gpu_consensus.methods.lambda_consensus import CONSENSUS, same_partition
 
 UPDATES = [
     {"update": "full"},

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus import lloyd as lloyd_module
 from gpu_consensus.backends import choose_backend
-from gpu_consensus.lloyd import Problem, Starts, lloyd
+from gpu_consensus.loop import lloyd as lloyd_module
+from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
 
 pytest.importorskip("numba")
 

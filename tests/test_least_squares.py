@@ -14,7 +14,7 @@ from test_kcc import noisy
 import gpu_consensus as gpc
 
 # the function hides the module of its name
-module = importlib.import_module("gpu_consensus.least_squares")
+module = importlib.import_module("gpu_consensus.methods.least_squares")
 
 
 def literal(ens, threshold=Fraction(0), n_clusters=None):

@@ -5,13 +5,13 @@ import pytest
 from test_kcc import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus import checkpoint
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy_backend import NumpyBackend
-from gpu_consensus.kcc import KccRule
-from gpu_consensus.lloyd import Problem, Starts, lloyd
-from gpu_consensus.utilities import Segments, parse_utility
+from gpu_consensus.loop import checkpoint
+from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
+from gpu_consensus.loop.utilities import Segments, parse_utility
+from gpu_consensus.methods.kcc import KccRule
 
 pytestmark = pytest.mark.every_backend
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_consensus.log2 import log2
+from gpu_consensus.loop.log2 import log2
 
 # the few CUDA names of the prelude, for the host's compiler
 HOST = """

@@ -67,8 +67,8 @@ def test_restarts_of_a_table_are_not_taken_for_a_padded_table():
     ens = gpc.Ensemble(labels)
     rng = np.random.default_rng(0)
     numba, numpy = (choose_backend(name, None) for name in ("numba", "numpy"))
-    from gpu_consensus.kcc import KccRule, device_recipe
-    from gpu_consensus.utilities import parse_utility
+    from gpu_consensus.loop.utilities import parse_utility
+    from gpu_consensus.methods.kcc import KccRule, device_recipe
 
     rule = KccRule(ens, parse_utility("h")[1], ens.weights)
     rule.recipe = device_recipe(rule, "h")

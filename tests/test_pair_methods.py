@@ -14,7 +14,7 @@ from test_kcc import noisy
 from test_task import coassociation
 
 import gpu_consensus as gpc
-from gpu_consensus.agglomerate import agglomerate, cut
+from gpu_consensus.methods.agglomerate import agglomerate, cut
 
 E1 = gpc.Ensemble.from_partitions(oracles.worked(oracles.E1))
 E2 = gpc.Ensemble.from_partitions(oracles.worked(oracles.E2))
@@ -100,7 +100,7 @@ def test_furthest_is_the_literal_algorithm(seed, missing, weighted):
 
 
 def test_furthest_beyond_the_exact_search(monkeypatch):
-    monkeypatch.setattr(sys.modules["gpu_consensus.furthest"], "EXACT_ROWS", 10)
+    monkeypatch.setattr(sys.modules["gpu_consensus.methods.furthest"], "EXACT_ROWS", 10)
     labels, truth = noisy(4, n=200, r=30)
     result = gpc.furthest(labels, 3)
     a, b = result.details["centres"][:2]

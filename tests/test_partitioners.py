@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from gpu_consensus.partitioners import (
+from gpu_consensus.graphs import (
     PartitionerError,
     choose_partitioner,
     largest_load,
 )
-from gpu_consensus.partitioners.external import MODULES, installed
-from gpu_consensus.partitioners.graphs import (
+from gpu_consensus.graphs.external import MODULES, installed
+from gpu_consensus.graphs.kinds import (
     Bipartite,
     Hypergraph,
     Similarity,
@@ -173,7 +173,7 @@ def test_graphs_are_what_they_say(seed, m, n_edges):
 def test_large_matrices_give_the_same_vectors_as_small_ones(monkeypatch):
     graph, _ = random_hypergraph(0, 80, 30)
     small = graph.embedding(3, np.random.default_rng(0))
-    monkeypatch.setattr("gpu_consensus.partitioners.graphs.DENSE", 1)
+    monkeypatch.setattr("gpu_consensus.graphs.kinds.DENSE", 1)
     large = graph.embedding(3, np.random.default_rng(0))
     assert np.allclose(small @ small.T, large @ large.T, atol=1e-8)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus.prc import prc, prc_consensus
-from gpu_consensus.tilo import (
+from gpu_consensus.feedback.prc import prc, prc_consensus
+from gpu_consensus.feedback.tilo import (
     compiled_sweep,
     exact_weights,
     measure,

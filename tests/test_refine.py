@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus import refine as refine_module
 from gpu_consensus.backends.numpy_backend import NumpyBackend
-from gpu_consensus.refine import refine
-from gpu_consensus.utilities import Segments, Utility, parse_utility
+from gpu_consensus.loop import refine as refine_module
+from gpu_consensus.loop.refine import refine
+from gpu_consensus.loop.utilities import Segments, Utility, parse_utility
 
 pytestmark = pytest.mark.every_backend
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus.alignment import match
-from gpu_consensus.correspondence import Labels, _leading, _Search
+from gpu_consensus.methods.alignment import match
+from gpu_consensus.methods.correspondence import Labels, _leading, _Search
 from gpu_consensus.task import open_task
 
 E1 = gpc.Ensemble.from_partitions(oracles.worked(oracles.E1))
@@ -386,7 +386,9 @@ def test_singular_vectors_by_lanczos_span_the_same_space(monkeypatch):
     labels, _ = noisy(2, n=200, r=20)
     gram = Labels(open_task("test", labels, 3, {})).common
     dense = _leading(gram, 4)
-    monkeypatch.setattr(sys.modules["gpu_consensus.correspondence"], "_DENSE", 0)
+    monkeypatch.setattr(
+        sys.modules["gpu_consensus.methods.correspondence"], "_DENSE", 0
+    )
     sparse = _leading(gram, 4)
     x = rng.normal(size=len(gram))
     assert dense @ (dense.T @ x) == pytest.approx(sparse @ (sparse.T @ x), abs=1e-8)

@@ -49,7 +49,7 @@ from gpu_consensus.backends.streamed_codes import StreamedCodes, upload
 from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
-    from gpu_consensus.lloyd import Rule
+    from gpu_consensus.loop.lloyd import Rule
 
 
 _FEWER = "set memory_limit lower, so that fewer objects are worked on at a time"

@@ -31,11 +31,11 @@ from gpu_consensus.backends.protocol import (
     TableRecipe,
     Threshold,
 )
+from gpu_consensus.loop.utilities import LabelSums
 from gpu_consensus.progress import Advance
-from gpu_consensus.utilities import LabelSums
 
 if TYPE_CHECKING:
-    from gpu_consensus.lloyd import Rule
+    from gpu_consensus.loop.lloyd import Rule
 
 _WORTH_A_THREAD = 1 << 18  # operations; to wake a thread takes some microseconds
 _PARTS = 4  # per thread, so that one that is held up delays nobody
@@ -108,7 +108,7 @@ class NumbaBackend(NumpyBackend):
         marginals: npt.NDArray[np.int64],
         entropy: bool = False,
     ) -> LabelSums:
-        """As :func:`gpu_consensus.utilities.label_sums` for counts (S, R, K)."""
+        """As :func:`gpu_consensus.loop.utilities.label_sums` for counts (S, R, K)."""
         flat = np.ascontiguousarray(counts).reshape(len(counts), -1)
         n_partitions = len(offsets) - 1
         shape = (n_partitions, flat.shape[1])

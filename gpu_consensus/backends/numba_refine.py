@@ -1,4 +1,4 @@
-"""Single-object moves, compiled: the loop of ``gpu_consensus.refine``, same bits.
+"""Single-object moves, compiled: the loop of ``gpu_consensus.loop.refine``, same bits.
 
 Gains are kept in tables and made again only where they are read: a move changes two
 columns, of which the objects before the next move read few rows. The gains of several

@@ -10,7 +10,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from gpu_consensus.backends.numba_jit import compiled
-from gpu_consensus.log2 import COEFFICIENTS
+from gpu_consensus.loop.log2 import COEFFICIENTS
 
 UTILITIES = ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC", "SEC_ROW")
 _C, _H, _COS, _LP, _IVC, _IPVC, _SEC, _SEC_ROW = range(len(UTILITIES))

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.kcc import KccRule, device_recipe
-from gpu_consensus.lloyd import Problem
-from gpu_consensus.sec import SecRule
-from gpu_consensus.utilities import parse_utility
-from gpu_consensus.voting import IpvcRule, IvcRule
+from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods.kcc import KccRule, device_recipe
+from gpu_consensus.methods.sec import SecRule
+from gpu_consensus.methods.voting import IpvcRule, IvcRule
 
 
 class Case(NamedTuple):

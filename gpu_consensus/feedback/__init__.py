@@ -1,0 +1,1 @@
+"""Clusterers that hear the consensus: the parts of lambda-consensus."""

@@ -1,0 +1,89 @@
+"""Adjusted Rand indices of many pairs of partitions, from counts of the backend."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.numpy_backend import smallest_unsigned
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.checks import FloatArray, IntArray
+from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.loop.lloyd import Problem
+
+_COUNTS = 1 << 22  # counts in memory at a time
+
+
+def agreement(
+    backend: Backend, ensemble: Ensemble, labels: npt.NDArray[np.int32]
+) -> FloatArray:
+    """Return R_n of each partition with each labelling, (r, R).
+
+    Parameters
+    ----------
+    backend : Backend
+    ensemble : Ensemble
+        The partitions.
+    labels : ndarray of shape (R, n_samples)
+        Consecutive from 0, -1 missing.
+
+    Returns
+    -------
+    ndarray of shape (n_partitions, R)
+        As :func:`~gpu_consensus.metrics.adjusted_rand` has it, but NaN where no object
+        has both labels.
+
+    Examples
+    --------
+    >>> from gpu_consensus.backends import choose_backend
+    >>> ens = Ensemble.from_partitions([[0, 0, 1, 1], [0, 1, 2, 2]])
+    >>> there = choose_backend("numpy", None)
+    >>> agreement(there, ens, np.array([[1, 1, 0, 0]])).round(3).tolist()
+    [[1.0], [0.571]]
+    """
+    n_clusters = max(1, int(labels.max(initial=0)) + 1)
+    nobody = np.empty(0, dtype=np.intp)
+    problem = Problem(backend, ensemble.codes, ensemble.offsets, n_clusters, nobody)
+    assignment = np.where(labels < 0, n_clusters, labels)
+    assignment = assignment.astype(smallest_unsigned(n_clusters))
+    step = max(1, _COUNTS // (int(ensemble.offsets[-1]) * n_clusters))
+    found = np.empty((ensemble.n_partitions, len(labels)))
+    for begin in range(0, len(labels), step):
+        some = slice(begin, begin + step)
+        counts = backend.to_host(problem.count(backend.to_device(assignment[some])))
+        for i, start in enumerate(ensemble.offsets[:-1]):
+            found[i, some] = _rand(counts[start : start + ensemble.n_labels[i]])
+    return found
+
+
+def mean_pairwise(backend: Backend, ensemble: Ensemble) -> float:
+    """Return the mean R_n of two different partitions; NaN if there is only one."""
+    r = ensemble.n_partitions
+    if r < 2:
+        return float("nan")
+    codes = to_host(ensemble.codes).astype(np.int32)
+    labels = np.where(codes == ensemble.n_labels[:, None], -1, codes)
+    pairs = agreement(backend, ensemble, labels)[np.triu_indices(r, 1)]
+    known = pairs[~np.isnan(pairs)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def _rand(counts: IntArray) -> FloatArray:
+    """Adjusted Rand of R contingency tables, (K_i, R, K) -> (R,)."""
+    together = _pairs(counts).sum(axis=(0, 2))
+    first = _pairs(counts.sum(axis=2)).sum(axis=0)
+    second = _pairs(counts.sum(axis=0)).sum(axis=1)
+    common = counts.sum(axis=(0, 2))
+    everyone = np.maximum(_pairs(common), 1)
+    chance = first * (second / everyone)
+    best = (first + second) / 2
+    equal = (together == first) & (together == second)
+    found = np.ones(len(together))
+    np.divide(together - chance, best - chance, out=found, where=~equal)
+    found[common == 0] = np.nan
+    return found
+
+
+def _pairs(counts: IntArray) -> IntArray:
+    return counts * (counts - 1) // 2

@@ -1,0 +1,109 @@
+"""What lambda-consensus feeds back: columns to append, or a matrix to add."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+
+from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.checks import FloatArray
+from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.pairs import Pairs
+
+
+class Told:
+    """What the rounds so far have fed back, in the form that an update needs.
+
+    Sites of one process share it, so that an n x n matrix is held once.
+
+    Parameters
+    ----------
+    lam, update
+        As for :class:`~gpu_consensus.feedback.sites.LocalSite`.
+
+    Attributes
+    ----------
+    data_weight : float
+        What the data count for: lam^t after t rounds.
+    block : ndarray or None
+        Columns to append ("full", "truncated"), or a matrix to add ("distances",
+        "similarities"); None before the first feedback.
+    """
+
+    def __init__(self, lam: float, update: str) -> None:
+        self.lam = lam
+        self.update = update
+        self.data_weight = 1.0
+        self.block: FloatArray | None = None
+        self._n_rounds = 0
+        self._lock = threading.Lock()
+
+    def forget(self) -> None:
+        """Begin again, as if nothing had been told."""
+        with self._lock:
+            self.data_weight, self.block, self._n_rounds = 1.0, None, 0
+
+    def tell(self, n_rounds: int, feedback: Any, n_samples: int) -> None:
+        """Take the feedback of a round, unless another site has told it already."""
+        with self._lock:
+            if n_rounds <= self._n_rounds:
+                return
+            labels = np.asarray(to_host(feedback))
+            ensemble = Ensemble(labels[:, None] if labels.ndim == 1 else labels)
+            if ensemble.n_samples != n_samples:
+                raise ValueError(
+                    f"feedback has {ensemble.n_samples} labels but the site has "
+                    f"n_samples={n_samples}; give one label per object."
+                )
+            self._n_rounds = n_rounds
+            self.data_weight *= self.lam
+            if self.update == "truncated":
+                self.block = (1.0 - self.data_weight) * one_hot(ensemble)
+                return
+            if self.update == "full":
+                news = (1.0 - self.lam) * one_hot(ensemble)
+                old = [] if self.block is None else [self.lam * self.block]
+                self.block = np.hstack([*old, news])
+                return
+            same = together(ensemble)
+            if self.update == "distances":
+                np.subtract(1.0, same, out=same)
+            same *= 1.0 - self.lam
+            if self.block is not None:
+                same += self.lam * self.block
+            self.block = same
+
+
+def one_hot(ensemble: Ensemble) -> FloatArray:
+    """Return X^b / sqrt(r): (n, sum K_i), a missing label is a row of zeros.
+
+    So the squared distance of two objects is the mean over partitions of that in each,
+    and many partitions weigh as much as one.
+
+    Examples
+    --------
+    >>> one_hot(Ensemble.from_partitions([[0, 1, -1]])).tolist()
+    [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+    """
+    n, sizes = ensemble.n_samples, ensemble.n_labels
+    codes = to_host(ensemble.codes)
+    found = np.zeros((n, int(sizes.sum())))
+    starts = np.cumsum(sizes) - sizes
+    for row, start, k_i in zip(codes, starts, sizes, strict=True):
+        present = np.flatnonzero(row != k_i)
+        found[present, start + row[present].astype(np.intp)] = 1.0
+    return found / math.sqrt(len(sizes))
+
+
+def together(ensemble: Ensemble) -> FloatArray:
+    """Return the co-association matrix, an object being with itself in any case."""
+    pairs = Pairs(
+        NumpyBackend(1), to_host(ensemble.codes), ensemble.n_labels, ensemble.weights
+    )
+    found: FloatArray = pairs.matrix()
+    np.fill_diagonal(found, 1.0)
+    return found

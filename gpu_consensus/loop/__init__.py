@@ -1,0 +1,1 @@
+"""The one loop of the k-means family, and what it needs."""

@@ -1,0 +1,162 @@
+"""State of a long run on disk: after an interruption the same call goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.arrays import to_host
+from gpu_consensus.checks import FloatArray, seed_sequence
+from gpu_consensus.encoding import encode
+from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.generation.store import plain_seed, seed_from_plain
+from gpu_consensus.loop.lloyd import Starts
+from gpu_consensus.storage import write_atomic
+
+if TYPE_CHECKING:
+    from gpu_consensus.loop.fit import Options
+
+SECONDS_BETWEEN_SAVES = 10.0
+FORMAT = "gpu_consensus.Checkpoint"
+VERSION = 1
+
+State = tuple[
+    npt.NDArray[Any],
+    FloatArray,
+    npt.NDArray[np.bool_],
+    list[list[float]],
+    list[set[int]],
+]
+
+
+class Checkpoint:
+    """Where a run stands; without a path it remembers only for the call itself.
+
+    Attributes
+    ----------
+    state : tuple or None
+        Assignment, objective, convergence, history and hashes of the saved starts.
+    refined : list of int
+        Starts that are refined already.
+    random_state
+        What to seed from: the caller's, or the entropy drawn at the first call.
+    """
+
+    def __init__(
+        self, path: Path | None, key: dict[str, Any], random_state: Any
+    ) -> None:
+        self.path = path
+        self.key = key
+        self.random_state = random_state
+        self.state: State | None = None
+        self.refined: list[int] = []
+        self._saved_at = time.monotonic()
+        if path is not None and path.exists():
+            self._load(path)
+
+    def _load(self, path: Path) -> None:
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                meta = json.loads(str(archive["meta"][()]))
+                if meta["format"] != FORMAT:
+                    raise ValueError(f"its format is {meta['format']!r}")
+                saved_key = meta["key"]
+                state = (
+                    archive["assignment"],
+                    archive["objective"],
+                    archive["converged"],
+                    meta["history"],
+                    [set(hashes) for hashes in meta["seen"]],
+                )
+                refined, seed = meta["refined"], seed_from_plain(meta["seed"])
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            OSError,
+            EOFError,
+            zipfile.BadZipFile,
+        ) as error:
+            raise ValueError(
+                f"checkpoint={str(path)!r} is not a readable checkpoint ({error}); "
+                "delete it to start anew."
+            ) from error
+        differing = [name for name in self.key if saved_key.get(name) != self.key[name]]
+        if differing:
+            raise ValueError(
+                f"checkpoint={str(path)!r} belongs to another call (its "
+                f"{differing[0]} differs); use another path, or delete it."
+            )
+        self.state, self.refined = state, refined
+        self.random_state = seed
+
+    def save(self, starts: Starts, *, force: bool = False) -> None:
+        """Write the state, at most every few seconds unless forced."""
+        if self.path is None:
+            return
+        if not force and time.monotonic() - self._saved_at < SECONDS_BETWEEN_SAVES:
+            return
+        meta = {
+            "format": FORMAT,
+            "key": self.key,
+            "history": starts.history,
+            "seen": [sorted(hashes) for hashes in starts.seen],
+            "refined": self.refined,
+            "seed": plain_seed(self.random_state),
+        }
+        write_atomic(
+            self.path,
+            lambda file: np.savez(
+                file,
+                assignment=to_host(starts.assignment),
+                objective=starts.objective,
+                converged=starts.converged,
+                meta=np.str_(json.dumps(meta)),
+            ),
+        )
+        self._saved_at = time.monotonic()
+
+
+def open_checkpoint(
+    path: str | os.PathLike[str] | None,
+    ensemble: Ensemble,
+    weights: FloatArray,
+    method: str,
+    n_clusters: int,
+    options: Options,
+    rule: Any,
+) -> Checkpoint:
+    """Return the checkpoint of a call, with what an earlier run of it has saved."""
+    if path is None:
+        return Checkpoint(None, {}, options.random_state)
+    digest = hashlib.blake2b(digest_size=16)
+    for codes in ensemble.codes:
+        digest.update(np.ascontiguousarray(to_host(codes)).tobytes())
+    seeds = seed_sequence(options.random_state)
+    init = options.init
+    if not isinstance(init, str):
+        first, _ = encode(to_host(init), "init")
+        init = hashlib.blake2b(first.tobytes(), digest_size=16).hexdigest()
+    key = {
+        "version": VERSION,
+        "ensemble": digest.hexdigest(),
+        "n_labels": ensemble.n_labels.tolist(),
+        "weights": weights.tolist(),
+        "method": method,
+        "n_clusters": int(n_clusters),
+        "init": init,
+        "utility": getattr(rule, "fingerprint", None),
+        "n_init": int(options.n_init),
+        "max_iter": int(options.max_iter),
+        "refine": str(options.refine),
+        "random_state": None if options.random_state is None else plain_seed(seeds),
+    }
+    return Checkpoint(Path(path), key, seeds)

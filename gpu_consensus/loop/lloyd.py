@@ -1,0 +1,440 @@
+"""The one loop: counts to table, table to assignment, until nothing moves.
+
+A method of the k-means family is a :class:`Rule`, the small function from counts to
+table; the loop, its restarts and its stopping rules are the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.protocol import (
+    Assignment,
+    Backend,
+    Codes,
+    Counts,
+    Offsets,
+    Table,
+)
+from gpu_consensus.checks import FloatArray
+from gpu_consensus.loop.hashing import hash_assignment
+from gpu_consensus.loop.lazy import Laziness, worth_it
+
+
+class Rule(Protocol):
+    """What makes a method: its table and its objective, both from counts.
+
+    ``rows`` holds one assignment vector per restart of ``counts``, for methods whose
+    table needs more than counts.
+    """
+
+    monotone: bool
+    """Whether the objective falls at every step; if not, repeats end the loop."""
+    row_weight: npt.NDArray[np.float32] | None
+    """(n,), with ``table`` then returning a row table too."""
+
+    def table(
+        self, counts: Counts, rows: Sequence[Assignment]
+    ) -> tuple[Table, Table | None]:
+        """Return ``table`` (S, R, K) and ``row_table`` or None."""
+        ...
+
+    def objective(self, counts: Counts, rows: Sequence[Assignment]) -> FloatArray:
+        """Return what is minimised, (R,), float64."""
+        ...
+
+
+@dataclass
+class Starts:
+    """R restarts and how far they got.
+
+    ``assignment`` (R, n) and ``counts`` (S, R, K) agree; ``history[q]`` holds the
+    objective after each iteration of restart q, ``seen[q]`` the hashes of its earlier
+    assignments (only for rules that are not monotone).
+    """
+
+    assignment: Assignment
+    counts: Counts
+    objective: FloatArray
+    converged: npt.NDArray[np.bool_]
+    history: list[list[float]]
+    seen: list[set[int]]
+
+    @classmethod
+    def seeded(cls, problem: Problem, seeds: Assignment) -> Starts:
+        """Begin with an assignment in which some objects may not be counted."""
+        seeds = problem.backend.to_device(seeds)
+        return cls(
+            seeds,
+            problem.count(seeds),
+            np.full(len(seeds), np.inf),
+            np.zeros(len(seeds), dtype=bool),
+            [[] for _ in seeds],
+            [set() for _ in seeds],
+        )
+
+    def on_host(self, q: int) -> tuple[Assignment, Counts]:
+        """Return assignment (n,) and counts (S, K) of one restart, as host copies."""
+        assignment = np.array(to_host(self.assignment[q]))
+        return assignment, np.ascontiguousarray(to_host(self.counts[:, q]))
+
+    def winner(self) -> int:
+        """Return the restart of lowest objective, the first of equals."""
+        return int(np.argmin(self.objective))
+
+
+class Problem:
+    """What stays the same during a fit: data, backend, number of clusters.
+
+    Parameters
+    ----------
+    backend : Backend
+    codes, offsets : ndarray
+        As in the seam; the codes wherever the caller has them.
+    n_clusters : int
+    skip : ndarray of int
+        Objects without any label; they are never counted.
+    memory_limit : int, optional
+        Bytes of working memory.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        codes: Codes,
+        offsets: Offsets,
+        n_clusters: int,
+        skip: npt.NDArray[np.intp],
+        memory_limit: int | None = None,
+    ) -> None:
+        self.backend = backend
+        self.codes = codes
+        self.held = backend.hold(codes)
+        self.offsets = offsets
+        self.n_clusters = n_clusters
+        self.skip = skip
+        self.memory_limit = memory_limit
+
+    def blocks(self, n_restarts: int) -> Iterator[tuple[slice, Codes]]:
+        """Cut the objects into ranges that keep working memory bounded."""
+        return self.backend.blocks(self.held, n_restarts, self.memory_limit)
+
+    def codes_of(self, l: int) -> Codes:
+        """Return the codes of one object, (r, 1)."""
+        column = np.ascontiguousarray(to_host(self.codes[:, l : l + 1]))
+        codes: Codes = self.backend.to_device(column)
+        return codes
+
+    def count(self, assignment: Assignment) -> Counts:
+        """Count a whole assignment (R, n)."""
+        total: Any = 0
+        for rows, codes in self.blocks(len(assignment)):
+            total = total + self.backend.count(
+                codes, self.offsets, assignment[:, rows], self.n_clusters
+            )
+        counts: Counts = total
+        return counts
+
+    def cluster_sizes(self, counts: Counts) -> npt.NDArray[np.int64]:
+        """Objects per cluster, (R, K): every object has one code in partition 0."""
+        return np.asarray(counts[: self.offsets[1]].sum(axis=0))
+
+
+def lloyd(
+    problem: Problem,
+    rule: Rule,
+    starts: Starts,
+    *,
+    max_iter: int,
+    together: int | None = None,
+    after_iteration: Callable[[Starts], None] | None = None,
+    lazy: bool = True,
+) -> None:
+    """Run all restarts until each stops; ``starts`` is changed in place.
+
+    Parameters
+    ----------
+    problem : Problem
+    rule : Rule
+    starts : Starts
+        Where to begin. An objective of infinity marks seeds: objects that are not
+        counted yet, so that any first assignment is better.
+    max_iter : int
+        Iterations after which a restart is stopped, not converged.
+    together : int, optional
+        How many restarts share a table; all by default. Fewer need less memory.
+    after_iteration : callable, optional
+        Called with the state after every iteration; the counts of restarts that go on
+        are not up to date then.
+    lazy : bool, default True
+        Leave out objects that cannot move, where the backend can; the same result.
+
+    Notes
+    -----
+    A restart stops when nothing moves; when the objective of a monotone rule no longer
+    falls (rounding or ties: the previous assignment is returned); when an assignment
+    of another rule repeats; or after ``max_iter``. The previous assignment is not kept:
+    it is made again from the previous table, so memory stays at one assignment.
+    """
+    run = _Run(problem, rule, starts, lazy)
+    while True:
+        active = [
+            q
+            for q, history in enumerate(starts.history)
+            if not starts.converged[q] and len(history) < max_iter
+        ][:together]
+        run.take(active)
+        if not active:
+            return
+        run.iterate()
+        if after_iteration is not None:
+            after_iteration(starts)
+
+
+class _Step(NamedTuple):
+    """How the assignment of a restart came about, to make it again."""
+
+    table: Table
+    row_table: Table | None
+    column: int
+    repairs: list[tuple[int, int]]
+
+
+class _Run:
+    """One iteration after another over the restarts that still move."""
+
+    def __init__(self, problem: Problem, rule: Rule, state: Starts, lazy: bool) -> None:
+        self.problem = problem
+        self.rule = rule
+        self.state = state
+        # a complete first assignment cannot be made again from a table: keep it
+        self.origin = {
+            q: state.assignment[q].copy()
+            for q in range(len(state.assignment))
+            if rule.monotone
+            and np.isfinite(state.objective[q])
+            and not state.converged[q]
+        }
+        self.steps: dict[int, _Step] = {}
+        self.lazy: Laziness | None = None
+        if lazy and worth_it(problem, len(state.assignment)):
+            self.lazy = Laziness(problem, rule, len(state.assignment))
+        self.active: list[int] = []
+        self.counts: Counts = state.counts[:, :0]
+
+    def take(self, active: list[int]) -> None:
+        """Gather the counts of the restarts that go on; put back those of others."""
+        state, held, xp = self.state, self.active, self.problem.backend.xp
+        if active == held:
+            return
+        if self.counts is not state.counts:
+            for a, q in enumerate(held):
+                if q not in active or not set(active) <= set(held):
+                    state.counts[:, q] = self.counts[:, a]
+        if not active:
+            self.counts = state.counts[:, :0]
+        elif len(active) == len(state.assignment):
+            self.counts = state.counts
+        elif set(active) <= set(held):
+            places = [held.index(q) for q in active]
+            self.counts = xp.ascontiguousarray(self.counts[:, places])
+        else:
+            self.counts = xp.ascontiguousarray(state.counts[:, active])
+        self.active = active
+
+    def iterate(self) -> None:
+        state, rule, backend = self.state, self.rule, self.problem.backend
+        active, counts = self.active, self.counts
+        rows = [state.assignment[q] for q in active]
+        table, row_table = backend.table(rule, counts, rows)
+        moved = self._assign(table, row_table)
+        # the one copy from the device: sizes and objective are the host's work
+        on_host = backend.to_host(counts)
+        sizes = self.problem.cluster_sizes(on_host)
+        repairs = [
+            self._repair(a, table, row_table, on_host, sizes[a])
+            for a in range(len(active))
+        ]
+        if (
+            moved.any()
+            or any(repairs)
+            or not np.isfinite(state.objective[active]).all()
+        ):
+            objective = rule.objective(on_host, rows)
+        else:
+            objective = state.objective[active]
+        for a, q in enumerate(active):
+            # seeds that are a fixed point at once still lack their objective
+            scored = np.isfinite(state.objective[q])
+            still = scored and not moved[a] and not repairs[a]
+            if rule.monotone and not still and not objective[a] < state.objective[q]:
+                self._undo(a)
+                still = True
+            elif not still:
+                state.objective[q] = objective[a]
+                self.steps[q] = _Step(table, row_table, a, repairs[a])
+            self.origin.pop(q, None)
+            state.history[q].append(float(state.objective[q]))
+            state.converged[q] = still or (not rule.monotone and self._repeats(q))
+            if state.converged[q]:
+                self.steps.pop(q, None)
+
+    def _assign(self, table: Table, row_table: Table | None) -> npt.NDArray[np.int64]:
+        """Assign all objects in place, update the counts, return how many moved."""
+        problem, assignment, active = self.problem, self.state.assignment, self.active
+        backend = problem.backend
+        moved: Any
+        if self.lazy is not None:
+            before = assignment[active]
+            after = self.lazy.assign(active, before, table, row_table)
+            after[:, problem.skip] = problem.n_clusters
+            backend.recount(problem.held, problem.offsets, before, after, self.counts)
+            moved = (before != after).sum(axis=1)
+            assignment[active] = after
+            self.lazy.note(active, moved)
+            return np.asarray(moved)
+        moved = backend.xp.zeros(len(active), dtype=np.int64)
+        for rows, codes in problem.blocks(len(active)):
+            before = assignment[active, rows]
+            after = self._assign_block(rows, codes, table, row_table)
+            backend.recount(codes, problem.offsets, before, after, self.counts)
+            moved += (before != after).sum(axis=1)
+            assignment[active, rows] = after
+        found: npt.NDArray[np.int64] = backend.to_host(moved)
+        return found
+
+    def _assign_block(
+        self, rows: slice, codes: Codes, table: Table, row_table: Table | None
+    ) -> Assignment:
+        problem = self.problem
+        after = problem.backend.assign(
+            codes,
+            problem.offsets,
+            table,
+            row_weight=self._row_weight(rows),
+            row_table=row_table,
+        ).assignment
+        low, high = np.searchsorted(problem.skip, (rows.start, rows.stop))
+        if high > low:
+            absent = problem.backend.to_device(problem.skip[low:high] - rows.start)
+            after[:, absent] = problem.n_clusters
+        return after
+
+    def _row_weight(self, rows: slice) -> Any:
+        weight = self.rule.row_weight
+        return None if weight is None else self.problem.backend.to_device(weight[rows])
+
+    def _repair(
+        self,
+        a: int,
+        table: Table,
+        row_table: Table | None,
+        on_host: Counts,
+        sizes: npt.NDArray[np.int64],
+    ) -> list[tuple[int, int]]:
+        """Give every empty cluster the worst-fitting object of a larger one."""
+        problem, xp, q = self.problem, self.problem.backend.xp, self.active[a]
+        empty = np.flatnonzero(sizes == 0)
+        if not empty.size:
+            return []
+        # at most one object of each cluster has to stay behind, and one more of each
+        # cluster that gave one away
+        candidates = self._worst(
+            *_restart(xp, table, row_table, a), 3 * problem.n_clusters
+        )
+        assignment = self.state.assignment[q]
+        repairs = []
+        for k in empty:
+            l = next(l for l in candidates if sizes[int(assignment[l])] > 1)
+            before = assignment[l : l + 1, None].copy()
+            assignment[l] = k
+            sizes[int(before[0, 0])] -= 1
+            sizes[k] += 1
+            single = xp.ascontiguousarray(self.counts[:, a : a + 1])
+            problem.backend.recount(
+                problem.codes_of(l),
+                problem.offsets,
+                before,
+                xp.ascontiguousarray(assignment[l : l + 1, None]),
+                single,
+            )
+            self.counts[:, a : a + 1] = single
+            on_host[:, a : a + 1] = problem.backend.to_host(single)
+            if self.lazy is not None:
+                self.lazy.forget(q, l)
+            repairs.append((l, int(k)))
+        return repairs
+
+    def _worst(self, table: Table, row_table: Table | None, number: int) -> list[int]:
+        """Return the objects that fit their cluster worst, worst first."""
+        problem = self.problem
+        worst = np.empty(0, dtype=np.intp)
+        score = np.empty(0, dtype=np.float32)
+        for rows, codes in problem.blocks(1):
+            best = problem.backend.assign(
+                codes,
+                problem.offsets,
+                table,
+                row_weight=self._row_weight(rows),
+                row_table=row_table,
+                best=True,
+            ).best
+            assert best is not None
+            objects = np.arange(rows.start, rows.stop)
+            labelled = np.isin(objects, problem.skip, invert=True, assume_unique=True)
+            found = problem.backend.to_host(best)[0]
+            worst = np.concatenate([worst, objects[labelled]])
+            score = np.concatenate([score, found[labelled]])
+            order = np.argsort(-score, kind="stable")[:number]
+            worst, score = worst[order], score[order]
+        return [int(l) for l in worst]
+
+    def _undo(self, a: int) -> None:
+        """Put back assignment and counts of a restart before this iteration."""
+        problem, q = self.problem, self.active[a]
+        xp, backend = problem.backend.xp, problem.backend
+        assignment, step = self.state.assignment[q], self.steps.get(q)
+        undone = assignment.copy()
+        if q in self.origin:
+            assignment[:] = self.origin[q]
+        else:
+            assert step is not None
+            tables = _restart(xp, step.table, step.row_table, step.column)
+            for rows, codes in problem.blocks(1):
+                assignment[rows] = self._assign_block(rows, codes, *tables)[0]
+            for l, k in step.repairs:
+                assignment[l] = k
+        single = xp.ascontiguousarray(self.counts[:, a : a + 1])
+        for rows, codes in problem.blocks(1):
+            backend.recount(
+                codes,
+                problem.offsets,
+                undone[None, rows],
+                assignment[None, rows],
+                single,
+            )
+        self.counts[:, a : a + 1] = single
+
+    def _repeats(self, q: int) -> bool:
+        """Whether this assignment was there before, by a 64-bit hash."""
+        xp, n_clusters = self.problem.backend.xp, self.problem.n_clusters
+        found = hash_assignment(xp, self.state.assignment[q], n_clusters)
+        repeated = found in self.state.seen[q]
+        self.state.seen[q].add(found)
+        return repeated
+
+
+def _restart(
+    xp: Any, table: Table, row_table: Table | None, a: int
+) -> tuple[Table, Table | None]:
+    """Return the tables of one restart; row tables have one of two shapes."""
+    single: Table = xp.ascontiguousarray(table[:, a : a + 1])
+    if row_table is None:
+        return single, None
+    return single, xp.ascontiguousarray(row_table[..., a : a + 1, :])

@@ -1,0 +1,482 @@
+"""KCC utilities: a convex function mu of a sub-centroid, and all that follows from it.
+
+A utility is four small functions over counts. Shapes: ``n`` is (S, ...) int64, the
+counts n_kj of all partitions below each other (see the seam), zero in the rows for
+"missing"; the trailing axes are restarts and clusters. Sums over labels are sums of
+integers, so no result depends on their order.
+
+Reference: Wu, Liu, Xiong, Cao, Chen, "K-means-based consensus clustering: a unified
+view", TKDE 2015, Tables 1 and 3, Eq. 31-34.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.checks import FloatArray, IntArray, unknown_name
+from gpu_consensus.loop.log2 import log2
+
+FLOOR = 2.0**-52
+_TINY = np.finfo(np.float32).tiny
+RISE_BITS = 22  # functions of counts of so many bits are looked up
+Array = npt.NDArray[Any]
+
+
+class Segments:
+    """The rows of a table by partition: sums within, and back again."""
+
+    def __init__(self, offsets: IntArray) -> None:
+        self.offsets = offsets
+        self.starts = offsets[:-1]
+        self.sizes = np.diff(offsets)
+        self.missing = offsets[1:] - 1
+
+    def sum(self, x: Array) -> Array:
+        """Sum the rows of each partition: (S, ...) to (r, ...)."""
+        return np.asarray(np.add.reduceat(x, self.starts, axis=0))
+
+    def sum_in_order(self, x: FloatArray) -> FloatArray:
+        """As ``sum`` for floats, one row after another: the order of every backend."""
+        order = np.argsort(-self.sizes, kind="stable")
+        starts, sizes = self.starts[order], self.sizes[order]
+        total = np.zeros((len(order), *x.shape[1:]))
+        # the j-th rows of all partitions that have one; the largest come first
+        longer = np.searchsorted(-sizes, -np.arange(sizes[0]), side="left")
+        for j, number in enumerate(longer):
+            total[:number] += x[starts[:number] + j]
+        result = np.empty_like(total)
+        result[order] = total
+        return result
+
+    def max(self, x: Array) -> Array:
+        """Take the largest row of each partition: (S, ...) to (r, ...)."""
+        return np.asarray(np.maximum.reduceat(x, self.starts, axis=0))
+
+    def present(self, counts: Array) -> Array:
+        """Copy counts (S, ...) with nothing in the rows for "missing"."""
+        n = counts.copy()
+        n[self.missing] = 0
+        return n
+
+    def filled(self, counts: Array, marginals: Array) -> Array:
+        """As ``present``, with marginals (S,) for clusters without a member there."""
+        n = self.present(counts)
+        empty = self.spread(self.sum(n) == 0)
+        return np.where(empty, marginals[:, None, None], n)
+
+    def spread(self, x: Array) -> Array:
+        """Repeat one row per partition over its labels: (r, ...) to (S, ...)."""
+        return np.repeat(x, self.sizes, axis=0)
+
+
+class LabelSums(NamedTuple):
+    """Sums of counts over the labels of each partition, (r, ...) each.
+
+    ``size`` is sum n, ``square`` sum n^2, ``heavy`` the sum of n times the marginal,
+    ``most`` the largest n, ``entropy`` the sum of n log2 n in the order of the labels
+    where it was asked for. "Missing" does not count.
+    """
+
+    size: IntArray
+    square: IntArray
+    heavy: IntArray
+    most: IntArray
+    entropy: FloatArray | None = None
+
+
+def label_sums(
+    offsets: IntArray, counts: Array, marginals: Array, entropy: bool = False
+) -> LabelSums:
+    """Return the sums of counts (S, ...); a backend may have a quicker one."""
+    segments = Segments(offsets)
+    n = segments.present(counts)
+    return LabelSums(
+        segments.sum(n),
+        segments.sum(n * n),
+        segments.sum(n * marginals.reshape(-1, *[1] * (n.ndim - 1))),
+        segments.max(n),
+        segments.sum_in_order(_x_log2_x(n)) if entropy else None,
+    )
+
+
+def as_table(values: FloatArray) -> npt.NDArray[np.float32]:
+    """Round to float32, and tiny numbers to zero as kernels do."""
+    with np.errstate(under="ignore"):
+        table = values.astype(np.float32)
+    table[np.abs(table) < _TINY] = 0.0
+    return table
+
+
+class Formula(NamedTuple):
+    """A utility as functions of counts.
+
+    divergence(n, segments)
+        f(e_j, m_k), (S, ...), for clusters that are not empty.
+    total(n, segments)
+        n_k mu(m_k), (r, ...), 0 for an empty cluster.
+    change(n, segments, step)
+        By how much that total changes when an object with label j enters (step 1) or
+        leaves (step -1) the cluster, (S, ...). Leaving is only asked where n_kj > 0.
+    unit(segments)
+        mu(e_j), (S,).
+    total_of(sums)
+        The same as ``total``, from the label sums alone; None where they do not do.
+    needs_entropy
+        Whether ``total_of`` reads the entropy.
+    name
+        What compiled code knows it by; empty where there is none.
+    """
+
+    divergence: Callable[[Array, Segments], FloatArray]
+    total: Callable[[Array, Segments], FloatArray]
+    change: Callable[[Array, Segments, int], FloatArray]
+    unit: Callable[[Segments], FloatArray]
+    total_of: Callable[[LabelSums], FloatArray] | None = None
+    needs_entropy: bool = False
+    name: str = ""
+
+
+def _ones(segments: Segments) -> FloatArray:
+    return np.ones(int(segments.offsets[-1]))
+
+
+def _zeros(segments: Segments) -> FloatArray:
+    return np.zeros(int(segments.offsets[-1]))
+
+
+def _ratio(a: Array, b: Array) -> FloatArray:
+    """Divide, with 0 where the divisor is 0."""
+    return np.asarray(np.divide(a, np.where(b == 0, 1, b)) * (b != 0))
+
+
+# c: mu = sum m^2, the category utility; with A = sum_j n_kj^2 all sums are integers
+
+
+def _c_divergence(n: Array, segments: Segments) -> FloatArray:
+    size = segments.sum(n)
+    square = segments.sum(n * n) / (size * size)
+    return np.asarray(1.0 - 2.0 * (n / segments.spread(size)) + segments.spread(square))
+
+
+def _c_total(n: Array, segments: Segments) -> FloatArray:
+    return _ratio(segments.sum(n * n), segments.sum(n))
+
+
+def _c_change(n: Array, segments: Segments, step: int) -> FloatArray:
+    size = segments.spread(segments.sum(n))
+    square = segments.spread(segments.sum(n * n))
+    entering = size * (2 * step * n + 1) - step * square
+    # an empty cluster gains mu(e_j) = 1, a single object takes its 1 along
+    lone = size + step <= (1 if step > 0 else 0)
+    return np.where(lone, step * 1.0, _ratio(entering, size * (size + step)))
+
+
+# h: mu = sum m log2 m, the mutual information of Shannon
+
+
+def _h_divergence(n: Array, segments: Segments) -> FloatArray:
+    share = n / segments.spread(segments.sum(n))
+    return np.asarray(-log2(np.maximum(share, FLOOR)))
+
+
+def _x_log2_x(n: Array) -> FloatArray:
+    bits = int(n.max(initial=0)).bit_length()
+    if bits <= RISE_BITS:
+        return _products(bits).take(n)
+    return np.asarray(n * log2(np.maximum(n, 1.0)))
+
+
+@lru_cache(maxsize=32)
+def _products(bits: int) -> FloatArray:
+    """All n log2 n below 2**bits."""
+    n = np.arange(1 << bits)
+    return np.asarray(n * log2(np.maximum(n, 1.0)))
+
+
+def _h_total(n: Array, segments: Segments) -> FloatArray:
+    return np.asarray(segments.sum_in_order(_x_log2_x(n)) - _x_log2_x(segments.sum(n)))
+
+
+def _h_total_of(sums: LabelSums) -> FloatArray:
+    assert sums.entropy is not None
+    return np.asarray(sums.entropy - _x_log2_x(sums.size))
+
+
+def _x_log2_x_change(n: Array, step: int) -> FloatArray:
+    """(x + 1) log2(x + 1) - x log2 x, without cancellation; for step -1 its reverse."""
+    low = np.maximum(n if step > 0 else n - 1, 0)
+    bits = int(low.max(initial=0)).bit_length()
+    rise = rises(bits).take(low) if bits <= RISE_BITS else _rise(low)
+    return np.asarray(step * rise)
+
+
+def _rise(x: Array) -> FloatArray:
+    slope = np.log1p(1.0 / np.maximum(x, 1)) / np.log(2.0)
+    return np.asarray(np.log2(x + 1.0) + x * slope)
+
+
+@lru_cache(maxsize=32)
+def rises(bits: int) -> FloatArray:
+    """All rises below 2**bits: refinement asks for the same few again and again."""
+    return _rise(np.arange(1 << bits))
+
+
+def _h_change(n: Array, segments: Segments, step: int) -> FloatArray:
+    size = _x_log2_x_change(segments.sum(n), step)
+    return np.asarray(_x_log2_x_change(n, step) - segments.spread(size))
+
+
+# cos: mu = norm2(m)
+
+
+def _cos_divergence(n: Array, segments: Segments) -> FloatArray:
+    return np.asarray(1.0 - n / segments.spread(np.sqrt(segments.sum(n * n))))
+
+
+def _cos_total(n: Array, segments: Segments) -> FloatArray:
+    return np.asarray(np.sqrt(segments.sum(n * n)))
+
+
+def _cos_change(n: Array, segments: Segments, step: int) -> FloatArray:
+    square = segments.spread(segments.sum(n * n))
+    change = 2 * step * n + 1
+    after = np.maximum(square + change, 0)
+    return _ratio(change, np.sqrt(after) + np.sqrt(square))
+
+
+# lP: mu = norm_P(m); counts are divided by the largest, so that no power overflows
+
+
+def _power(x: FloatArray, exponent: int) -> FloatArray:
+    """X to an integer power by multiplications only, from the highest bit down."""
+    result = x
+    for bit in bin(exponent)[3:]:
+        result = result * result
+        if bit == "1":
+            result = result * x
+    return result
+
+
+def lp_norm(p: int) -> Callable[[Array, Segments], FloatArray]:
+    """Return the function that gives norm_p of counts, (r, ...)."""
+
+    def norm(n: Array, segments: Segments) -> FloatArray:
+        peak = np.maximum(segments.max(n), 1)
+        powers = segments.sum(_power(n / segments.spread(peak), p))
+        return np.asarray(peak * powers ** (1.0 / p))
+
+    return norm
+
+
+def _lp(p: int) -> Formula:
+    norm = lp_norm(p)
+
+    def divergence(n: Array, segments: Segments) -> FloatArray:
+        return 1.0 - _power(n / segments.spread(norm(n, segments)), p - 1)
+
+    def change(n: Array, segments: Segments, step: int) -> FloatArray:
+        peak = segments.spread(np.maximum(segments.max(n), 1))
+        powers = _power(n / peak, p)
+        total = segments.spread(segments.sum(powers))
+        rest = np.maximum(total - powers, 0.0)
+        after = rest + _power(np.maximum(n + step, 0) / peak, p)
+        return np.asarray(peak * (after ** (1.0 / p) - total ** (1.0 / p)))
+
+    return Formula(divergence, norm, change, _ones)
+
+
+_BASE = {
+    "c": Formula(
+        _c_divergence,
+        _c_total,
+        _c_change,
+        _ones,
+        lambda sums: _ratio(sums.square, sums.size),
+        name="c",
+    ),
+    "h": Formula(
+        _h_divergence, _h_total, _h_change, _zeros, _h_total_of, True, name="h"
+    ),
+    "cos": Formula(
+        _cos_divergence,
+        _cos_total,
+        _cos_change,
+        _ones,
+        lambda sums: np.sqrt(sums.square),
+        name="cos",
+    ),
+}
+NAMES = ("c", "h", "cos", "l5", "l8", "nc", "nh", "ncos", "nl5", "nl8")
+
+
+class Utility:
+    """A KCC utility of your own, from a convex function and its gradient.
+
+    Parameters
+    ----------
+    mu : callable
+        ``(..., K_i) -> (...)``: a convex function of a distribution over K_i labels.
+    gradient : callable
+        ``(..., K_i) -> (..., K_i)``: its gradient. It is evaluated at
+        ``max(m, 2**-52)`` and must be finite there.
+    name : str, default "mine"
+        What results call it.
+    normalised : bool, default False
+        Divide each partition's weight by abs(mu) of its marginal (Eq. 34).
+
+    Notes
+    -----
+    ``kcc`` checks mu and its gradient on random pairs of distributions and refuses a
+    function that is not convex, with the pair.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Utility(lambda m: (m**3).sum(-1), lambda m: 3 * m**2, name="cubic")
+    Utility('cubic')
+    """
+
+    def __init__(
+        self,
+        mu: Callable[[FloatArray], FloatArray],
+        gradient: Callable[[FloatArray], FloatArray],
+        name: str = "mine",
+        normalised: bool = False,
+    ) -> None:
+        for label, function in (("mu", mu), ("gradient", gradient)):
+            if not callable(function):
+                raise TypeError(f"{label}={function!r} should be a function.")
+        self.mu = mu
+        self.gradient = gradient
+        self.name = name
+        self.normalised = bool(normalised)
+
+    def __repr__(self) -> str:
+        tail = ", normalised=True" if self.normalised else ""
+        return f"Utility({self.name!r}{tail})"
+
+    def check(self, n_labels: IntArray) -> None:
+        """Raise an error if mu is not convex or the gradient is not mu's."""
+        rng = np.random.default_rng(0)
+        for k_i in np.unique(n_labels[n_labels > 1])[:20]:
+            x, y = rng.dirichlet(np.full(k_i, 0.5), size=(2, 64)).clip(FLOOR)
+            mu_x, mu_y = self._mu(x), self._mu(y)
+            slack = 1e-9 * (1.0 + np.abs(mu_x) + np.abs(mu_y))
+            bent = self._mu((x + y) / 2) - (mu_x + mu_y) / 2 > slack
+            if bent.any():
+                a, b = x[bent][0], y[bent][0]
+                raise ValueError(
+                    f"utility {self.name!r} is not convex between "
+                    f"{np.round(a, 4).tolist()} and {np.round(b, 4).tolist()}; KCC "
+                    "needs a convex mu."
+                )
+            tangent = mu_x + ((y - x) * self._gradient(x)).sum(-1)
+            if (tangent - mu_y > slack).any():
+                raise ValueError(
+                    f"the gradient of utility {self.name!r} is not that of its mu; "
+                    "check its formula."
+                )
+
+    def _mu(self, m: FloatArray) -> FloatArray:
+        value = np.asarray(self.mu(m), dtype=np.float64)
+        if value.shape != m.shape[:-1] or not np.isfinite(value).all():
+            raise ValueError(
+                f"mu of utility {self.name!r} should turn shape {m.shape} into finite "
+                f"numbers of shape {m.shape[:-1]}; it gave shape {value.shape}, "
+                f"finite: {bool(np.isfinite(value).all())}."
+            )
+        return value
+
+    def _gradient(self, m: FloatArray) -> FloatArray:
+        value = np.asarray(self.gradient(np.maximum(m, FLOOR)), dtype=np.float64)
+        if value.shape != m.shape or not np.isfinite(value).all():
+            raise ValueError(
+                f"the gradient of utility {self.name!r} should be finite and of its "
+                f"argument's shape {m.shape}; it gave shape {value.shape}, finite: "
+                f"{bool(np.isfinite(value).all())}."
+            )
+        return value
+
+    def formula(self) -> Formula:
+        """Return the functions of counts that follow from mu and its gradient."""
+
+        def by_partition(
+            work: Callable[[Array], FloatArray], n: Array, segments: Segments
+        ) -> list[FloatArray]:
+            parts = zip(segments.starts, segments.missing, strict=True)
+            return [work(np.moveaxis(n[begin:end], 0, -1)) for begin, end in parts]
+
+        def stack(parts: list[FloatArray], segments: Segments) -> FloatArray:
+            """Put (..., K_i) blocks below each other, with a row 0 for missing."""
+            rows = [np.moveaxis(part, -1, 0) for part in parts]
+            blank = np.zeros((1, *rows[0].shape[1:]))
+            return np.concatenate([x for row in rows for x in (row, blank)])
+
+        def distribution(n: Array) -> FloatArray:
+            """Return n / n_k; uniform for an empty cluster, whose total is 0 anyway."""
+            size = n.sum(-1, keepdims=True)
+            share = np.where(size == 0, 1.0 / n.shape[-1], n / np.maximum(size, 1))
+            return np.asarray(share, dtype=np.float64)
+
+        def unit_of(k_i: int) -> FloatArray:
+            return self._mu(np.eye(k_i)) if k_i else np.zeros(0)
+
+        def divergence(n: Array, segments: Segments) -> FloatArray:
+            def work(n_i: Array) -> FloatArray:
+                if n_i.shape[-1] == 0:
+                    return np.zeros(n_i.shape)
+                m = distribution(n_i)
+                slope = self._gradient(m)
+                level = self._mu(m) - (m * slope).sum(-1)
+                return np.asarray(unit_of(n_i.shape[-1]) - level[..., None] - slope)
+
+            return stack(by_partition(work, n, segments), segments)
+
+        def total_of(n_i: Array) -> FloatArray:
+            if n_i.shape[-1] == 0:
+                return np.zeros(n_i.shape[:-1])
+            return np.asarray(n_i.sum(-1) * self._mu(distribution(n_i)))
+
+        def total(n: Array, segments: Segments) -> FloatArray:
+            return np.stack(by_partition(total_of, n, segments))
+
+        def change(n: Array, segments: Segments, step: int) -> FloatArray:
+            def work(n_i: Array) -> FloatArray:
+                shifted = n_i[..., None, :] + step * np.eye(n_i.shape[-1], dtype=int)
+                return total_of(np.maximum(shifted, 0)) - total_of(n_i)[..., None]
+
+            return stack(by_partition(work, n, segments), segments)
+
+        def unit(segments: Segments) -> FloatArray:
+            return np.concatenate(
+                [np.append(unit_of(int(size) - 1), 0.0) for size in segments.sizes]
+            )
+
+        return Formula(divergence, total, change, unit)
+
+
+def parse_utility(utility: Any) -> tuple[str, Formula, bool]:
+    """Return name, formula and whether it is normalised; unknown names are refused.
+
+    Examples
+    --------
+    >>> name, _, normalised = parse_utility("nl3")
+    >>> name, normalised
+    ('nl3', True)
+    """
+    if isinstance(utility, Utility):
+        return utility.name, utility.formula(), utility.normalised
+    name = utility if isinstance(utility, str) else ""
+    found = re.fullmatch(r"(n?)(c|h|cos|l([2-9]|[1-9]\d{1,2}))", name)
+    if found is None:
+        also = "any 'lP' or 'nlP' with an integer P in 2..999, or a Utility"
+        raise unknown_name("utility", utility, NAMES, also=also)
+    if found[3]:
+        return found[0], _lp(int(found[3])), bool(found[1])
+    return found[0], _BASE[found[2]], bool(found[1])

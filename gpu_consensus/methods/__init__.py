@@ -1,0 +1,113 @@
+"""All methods by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from gpu_consensus.checks import check_choice
+from gpu_consensus.methods.best import best
+from gpu_consensus.methods.correspondence import correspondence
+from gpu_consensus.methods.cspa import cspa
+from gpu_consensus.methods.cvote import cvote
+from gpu_consensus.methods.em import em
+from gpu_consensus.methods.furthest import furthest
+from gpu_consensus.methods.fusion_transfer import fusion_transfer
+from gpu_consensus.methods.hac import hac
+from gpu_consensus.methods.hbgf import hbgf
+from gpu_consensus.methods.hgpa import hgpa
+from gpu_consensus.methods.ipc import ipc
+from gpu_consensus.methods.kcc import kcc
+from gpu_consensus.methods.least_squares import least_squares
+from gpu_consensus.methods.mcla import mcla
+from gpu_consensus.methods.qmi import qmi
+from gpu_consensus.methods.sec import sec
+from gpu_consensus.methods.supra import supra
+from gpu_consensus.methods.vote import borda, vote
+from gpu_consensus.methods.voting import ipvc, ivc
+from gpu_consensus.result import Consensus
+
+METHODS: dict[str, Callable[..., Consensus]] = {
+    "kcc": kcc,
+    "sec": sec,
+    "ivc": ivc,
+    "ipvc": ipvc,
+    "furthest": furthest,
+    "hac": hac,
+    "correspondence": correspondence,
+    "vote": vote,
+    "cvote": cvote,
+    "borda": borda,
+    "best": best,
+    "fusion_transfer": fusion_transfer,
+    "ipc": ipc,
+    "qmi": qmi,
+    "em": em,
+    "cspa": cspa,
+    "hgpa": hgpa,
+    "mcla": mcla,
+    "hbgf": hbgf,
+    "supra": supra,
+    "least_squares": least_squares,
+}
+"""The label methods: an ensemble in, a consensus out."""
+
+CHECKPOINTED = frozenset({"kcc", "sec", "ivc", "ipvc", "ipc", "qmi"})
+"""The methods that take ``checkpoint``: those that may run for hours."""
+
+
+def consensus(
+    ensemble: Any,
+    n_clusters: int | None = None,
+    method: str = "kcc",
+    **options: Any,
+) -> Consensus:
+    """Find a consensus by the name of a method.
+
+    Parameters
+    ----------
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
+        The basic partitions.
+    n_clusters : int, optional
+        Clusters of the consensus; only methods that find their number do without.
+    method : str, default "kcc"
+        One of ``gpc.METHODS``.
+    **options
+        Options of the method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gpu_consensus as gpc
+    >>> labels = np.array([[0, 0], [0, 0], [1, 1], [1, 1]])
+    >>> gpc.consensus(labels, 2, "kcc", utility="c", random_state=0).n_clusters
+    2
+    """
+    check_choice("method", method, METHODS)
+    function = METHODS[method]
+    if n_clusters is None:
+        if not finds_n_clusters(method):
+            raise TypeError(
+                f"n_clusters=None should be an integer >= 1; method {method!r} does "
+                "not find the number of clusters."
+            )
+        return function(ensemble, **options)
+    if "n_clusters" not in inspect.signature(function).parameters:
+        raise TypeError(
+            f"n_clusters={n_clusters!r} is of no use to method {method!r}, which finds "
+            "the number of clusters; leave it out."
+        )
+    return function(ensemble, n_clusters, **options)
+
+
+def finds_n_clusters(method: str) -> bool:
+    """Whether a method finds the number of clusters if it is not told it.
+
+    Examples
+    --------
+    >>> finds_n_clusters("kcc")
+    False
+    """
+    asked = inspect.signature(METHODS[method]).parameters.get("n_clusters")
+    return asked is None or asked.default is None

@@ -1,0 +1,147 @@
+"""The basic partition that agrees best with all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpu_consensus import metrics
+from gpu_consensus.checks import check_choice
+from gpu_consensus.contingency import Encoded
+from gpu_consensus.methods.disagreement import count_labels
+from gpu_consensus.methods.voting import IpvcRule
+from gpu_consensus.progress import progress_bar
+from gpu_consensus.result import Consensus
+from gpu_consensus.task import Task, open_task
+
+_SIGN: dict[str, int] = {
+    "adjusted_rand": 1,
+    "nmi": 1,
+    "purity": 1,
+    "accuracy": 1,
+    "variation_of_information": -1,
+    "van_dongen": -1,
+    "rand_distance": -1,
+}
+"""Measures of two clusterings; -1: lower is better."""
+
+_FUNCTIONS = {getattr(metrics, name) for name in _SIGN}
+_SYMMETRIC = set(_SIGN) - {"purity"}
+
+
+def best(
+    ensemble: Any,
+    measure: str | Callable[[Any, Any], float] = "rand_distance",
+    *,
+    higher_is_better: bool = True,
+    **options: Any,
+) -> Consensus:
+    """Best of the basic partitions (BESTCLUSTERING, BEST, best of K).
+
+    The partition whose measure against all partitions, itself included, has the best
+    mean by weight; the first of equals. Its number of clusters is that of the
+    consensus. For the Rand distance, and without gaps, its mean distance is at most
+    twice the least that any partition has.
+
+    Parameters
+    ----------
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
+        The basic partitions. Where a partition has no label, it is completed first:
+        the object goes to the cluster in whose members its other labels have the
+        largest mean share, the rule of ``Consensus.predict``. Completed partitions are
+        compared with the partitions as they are.
+    measure : str or callable, default "rand_distance"
+        A measure of :mod:`gpu_consensus.metrics` for two label vectors, or
+        ``measure(partition, labels) -> float``.
+    higher_is_better : bool, default True
+        Of a callable; for a name it is known.
+    **options
+        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
+        ``random_state`` (of no effect: nothing is drawn), ``progress``.
+
+    Returns
+    -------
+    Consensus
+        ``value`` is the mean of the measure over the partitions, negative if lower is
+        better; ``objective`` is minus that. ``details["partition"]``: which partition
+        it is; ``details["criterion"]``: the mean measure of each, NaN for those of
+        weight 0.
+
+    References
+    ----------
+    A. Gionis, H. Mannila, P. Tsaparas, "Clustering aggregation", ICDE 2005; N. Nguyen,
+    R. Caruana, "Consensus clusterings", ICDM 2007, Eq. 4 (any measure).
+
+    Examples
+    --------
+    >>> import gpu_consensus as gpc
+    >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
+    >>> result = gpc.best(ens, "nmi")
+    >>> result.details["partition"], result.labels.tolist()
+    (0, [0, 0, 1, 1])
+    """
+    if callable(measure):
+        sign, function = (1 if higher_is_better else -1), measure
+    else:
+        sign = _SIGN[check_choice("measure", measure, _SIGN)]
+        function = getattr(metrics, measure)
+    task = open_task("best", ensemble, None, options)
+    n_partitions = task.ensemble.n_partitions
+    # of two complete partitions, these measures do not ask which comes first
+    is_symmetric = measure in _SYMMETRIC and not task.ensemble.n_missing.any()
+    found = np.empty((n_partitions, n_partitions))
+    with progress_bar(task.progress, "best", n_partitions) as advance:
+        for i in range(n_partitions):
+            candidate = _completed(task, i)
+            others = range(i, n_partitions) if is_symmetric else range(n_partitions)
+            for j in others:
+                found[i, j] = _compare(task, j, candidate, function)
+            if is_symmetric:
+                found[i:, i] = found[i, i:]
+            advance()
+    means = [math.fsum(task.weights * row) for row in found]
+    winner = int(np.argmax(sign * np.array(means)))
+    criterion = np.full(task.given.n_partitions, np.nan)
+    kept = np.flatnonzero((task.given_weights > 0) & (task.given.n_labels > 0))
+    criterion[kept] = means
+    return task.result(
+        _completed(task, winner).codes,
+        objective=-sign * means[winner],
+        value=sign * means[winner],
+        details={"partition": int(kept[winner]), "criterion": criterion},
+    )
+
+
+def _completed(task: Task, i: int) -> Encoded:
+    """Return partition ``i`` with a label for every object."""
+    codes, k_i = task.codes[i], int(task.ensemble.n_labels[i])
+    absent = np.flatnonzero(codes == k_i)
+    if absent.size:
+        counts = count_labels(task, codes, k_i)
+        rule = IpvcRule(task.ensemble, task.weights)
+        table, _ = rule.table(counts[:, None])
+        others = np.ascontiguousarray(task.codes[:, absent])
+        found = task.backend.assign(
+            task.backend.to_device(others),
+            task.ensemble.offsets,
+            task.backend.to_device(table),
+        )
+        codes = codes.copy()
+        codes[absent] = task.backend.to_host(found.assignment)[0]
+    return Encoded(codes, k_i, f"partition {i}")
+
+
+def _compare(
+    task: Task, j: int, candidate: Encoded, function: Callable[[Any, Any], float]
+) -> float:
+    """Return the measure between partition ``j`` and a complete one."""
+    codes, k_j = task.codes[j], int(task.ensemble.n_labels[j])
+    if function in _FUNCTIONS:
+        return function(Encoded(codes, k_j, f"partition {j}"), candidate)
+    here = codes < k_j
+    return function(
+        codes[here].astype(np.int64), candidate.codes[here].astype(np.int64)
+    )

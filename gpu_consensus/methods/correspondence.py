@@ -1,0 +1,335 @@
+"""Cluster correspondence: cluster the clusters of all partitions, then vote."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.numpy_backend import NumpyBackend, smallest_unsigned
+from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_int
+from gpu_consensus.kmeans import kmeans
+from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.memory import check_memory
+from gpu_consensus.methods.alignment import match, vote_weights
+from gpu_consensus.progress import progress_bar
+from gpu_consensus.result import Consensus
+from gpu_consensus.task import Task, open_task
+from gpu_consensus.threads import one_thread
+
+_DENSE = 1500  # labels up to which all eigenvectors are found at once
+_BLOCK = 1 << 22  # counts in memory at a time
+
+
+def correspondence(
+    ensemble: Any,
+    n_clusters: int,
+    variant: str = "constrained",
+    *,
+    n_init: int = 10,
+    max_iter: int = 100,
+    **options: Any,
+) -> Consensus:
+    """Cluster correspondence by search (CCC, CCU) or by singular vectors (CCSVD).
+
+    The clusters of all partitions are gathered into ``n_clusters`` meta-clusters. A
+    cluster's place in a meta-cluster is worth its mean number of objects in common with
+    the members, itself included. "constrained": every partition solves an assignment
+    problem, so that it gives at most one cluster to a meta-cluster; clusters left over,
+    where it has more than ``n_clusters``, go where they are worth most. Without the
+    constraint each cluster goes where it is worth most. That is repeated until nothing
+    changes; the best of ``n_init`` starts counts. Then every object takes the
+    meta-cluster that holds most of its labels, the first of equals. "svd" projects the
+    objects' one-hot labels on the ``n_clusters`` leading right singular vectors and
+    clusters them there by k-means.
+
+    What is the source's: clusters matched by a constrained or an unconstrained search
+    over a linear programme or by singular value decomposition, and the vote. What is
+    ours, because only its abstract could be read: the worth of a place, the treatment
+    of unequal numbers of clusters, the starts (the clusters of a partition drawn among
+    those with at least ``n_clusters`` labels, or with most; its largest clusters found
+    the meta-clusters and all others join by overlap), the rule that ends the search,
+    and k-means as the last step of "svd".
+
+    Parameters
+    ----------
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
+        The basic partitions; missing labels have no vote.
+    n_clusters : int
+        Clusters of the consensus; fewer may win votes, which a warning says.
+    variant : {"constrained", "unconstrained", "svd"}, default "constrained"
+        CCC, CCU, CCSVD.
+    n_init : int, default 10
+        Starts, of k-means for "svd".
+    max_iter : int, default 100
+        Rounds of the search at most.
+    **options
+        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
+        ``random_state``, ``progress``. A matrix of 24 S^2 bytes, S the sum of the
+        numbers of labels, has to fit ``memory_limit``, by default what the machine has
+        free; otherwise there is a MemoryError before any work.
+
+    Returns
+    -------
+    Consensus
+        ``value`` is the worth of all places by weight, as a share of its bound (1 only
+        if the meta-clusters' members are equal), for "svd" the share of the projected
+        objects' squared length that their centroids explain; ``objective`` is what is
+        missing, in objects, for "svd" the squared distance to the centroids.
+        ``details["meta"]``: for each partition the meta-cluster of each label (-1 in
+        partitions without weight), not for "svd".
+
+    References
+    ----------
+    C. Boulis, M. Ostendorf, "Combining multiple clustering systems", PKDD 2004.
+
+    Examples
+    --------
+    >>> import gpu_consensus as gpc
+    >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
+    >>> result = gpc.correspondence(ens, 2)
+    >>> result.labels.tolist(), [part.tolist() for part in result.details["meta"]]
+    ([0, 0, 1, 1], [[0, 1], [1, 0], [0, 1]])
+    """
+    check_choice("variant", variant, ["constrained", "unconstrained", "svd"])
+    check_int("n_init", n_init, 1)
+    check_int("max_iter", max_iter, 1)
+    method = {"constrained": "ccc", "unconstrained": "ccu", "svd": "ccsvd"}[variant]
+    task = open_task(f"correspondence:{method}", ensemble, n_clusters, options)
+    labels = Labels(task)
+    if variant == "svd":
+        return _svd(task, labels, n_init)
+    rng = task.rng()
+    starts = _starts(task, rng, n_init)
+    found: _Search | None = None
+    with progress_bar(task.progress, "correspondence", len(starts)) as advance:
+        for i in starts:
+            search = _Search(task, labels, variant == "constrained")
+            search.run(int(i), max_iter)
+            if found is None or search.worth > found.worth:
+                found = search
+            advance()
+    assert found is not None
+    total = labels.total
+    return task.result(
+        _vote(task, labels, found.meta),
+        objective=total - found.worth,
+        value=found.worth / total,
+        history=[total - worth for worth in found.history],
+        converged=found.converged,
+        details={"meta": _meta_by_partition(task, labels, found.meta)},
+    )
+
+
+class Labels:
+    """All labels of an ensemble, and how many objects any two have in common.
+
+    Attributes
+    ----------
+    common : ndarray of shape (S, S)
+        Objects that carry both labels; whole numbers.
+    partition : ndarray of shape (S,)
+    weight : ndarray of shape (S,)
+        Of the label's partition.
+    size : ndarray of shape (S,)
+    total : float
+        Labels in the ensemble by weight, in objects.
+    is_whole : bool
+        Whether the weights are whole numbers: all 1.
+    """
+
+    def __init__(self, task: Task) -> None:
+        n_labels = task.ensemble.n_labels
+        n_all = int(n_labels.sum())
+        check_memory(
+            f"{task.method} of {n_all} labels",
+            24 * n_all * n_all,
+            task.memory_limit,
+            "use kcc, which needs no matrix",
+        )
+        self.common = _common(task).astype(np.float64)
+        self.partition = np.repeat(np.arange(len(n_labels)), n_labels)
+        weights = vote_weights(task)
+        self.weight = weights[self.partition]
+        self.size = np.diag(self.common).copy()
+        self.scale = float(weights.sum())
+        self.is_whole = task.equal_weights
+        self.total = float(self.weight @ self.size) / self.scale
+
+    def of(self, i: int) -> npt.NDArray[np.intp]:
+        """Return the labels of partition ``i``."""
+        return np.flatnonzero(self.partition == i)
+
+
+def _common(task: Task) -> IntArray:
+    """Count the objects that carry two labels, for all pairs: (S, S)."""
+    ens, backend = task.ensemble, task.backend
+    k = int(ens.n_labels.max())
+    nobody = np.empty(0, dtype=np.intp)
+    problem = Problem(backend, ens.codes, ens.offsets, k, nobody, task.memory_limit)
+    real = np.ones(int(ens.offsets[-1]), dtype=bool)
+    real[ens.offsets[1:] - 1] = False
+    first = np.concatenate([[0], np.cumsum(ens.n_labels)])
+    common = np.empty((int(first[-1]), int(first[-1])), dtype=np.int64)
+    step = max(1, _BLOCK // (len(real) * k))
+    for begin in range(0, ens.n_partitions, step):
+        part = np.arange(begin, min(begin + step, ens.n_partitions))
+        # partitions take the place of restarts, so that labels are read once for all
+        codes, sizes = task.codes[part], ens.n_labels[part]
+        codes = np.where(codes == sizes[:, None], k, codes)
+        codes = codes.astype(smallest_unsigned(k))
+        counts = backend.to_host(problem.count(backend.to_device(codes)))[real]
+        for q, i in enumerate(part):
+            common[:, first[i] : first[i + 1]] = counts[:, q, : ens.n_labels[i]]
+    return common
+
+
+def _starts(task: Task, rng: np.random.Generator, n_init: int) -> npt.NDArray[np.intp]:
+    """Draw the partitions to start from, each at most once."""
+    n_labels = task.ensemble.n_labels
+    usable = np.flatnonzero(n_labels >= min(task.k, int(n_labels.max())))
+    if len(usable) > n_init:
+        usable = np.sort(rng.choice(usable, n_init, replace=False))
+    return usable
+
+
+class _State(NamedTuple):
+    meta: npt.NDArray[np.intp]
+    mean: FloatArray  # objects in common with each meta-cluster's members, (S, k)
+    worth: float
+
+
+class _Search:
+    """One search for meta-clusters: ``meta`` (S,) says where every label is."""
+
+    def __init__(self, task: Task, labels: Labels, is_constrained: bool) -> None:
+        self.labels, self.k = labels, task.k
+        self.parts = [labels.of(i) for i in range(task.ensemble.n_partitions)]
+        self.is_constrained = is_constrained
+        self.history: list[float] = []
+        self.converged = False
+
+    def run(self, start: int, max_iter: int) -> None:
+        """Search from the clusters of one partition; keep the best state seen."""
+        state = self._state(self._seed(start))
+        best, seen = state, {state.meta.tobytes()}
+        self.history.append(state.worth)
+        for _ in range(max_iter):
+            state = self._state(self._place(state.mean))
+            if state.meta.tobytes() in seen:
+                self.converged = True
+                break
+            seen.add(state.meta.tobytes())
+            best = max(best, state, key=lambda s: s.worth)
+            self.history.append(best.worth)
+        self.meta, self.worth = best.meta, best.worth
+
+    def _seed(self, start: int) -> npt.NDArray[np.intp]:
+        own = self.parts[start]
+        size = self.labels.size[own]
+        founders = own[np.argsort(-size, kind="stable")[: self.k]]
+        founders = np.sort(founders)
+        common = np.zeros((len(self.labels.size), self.k))
+        common[:, : len(founders)] = self.labels.common[:, founders]
+        meta = np.asarray(common.argmax(axis=1))
+        meta[founders] = np.arange(len(founders))
+        return meta
+
+    def _mean_common(self, meta: npt.NDArray[np.intp]) -> FloatArray:
+        member = np.zeros((len(meta), self.k))
+        member[np.arange(len(meta)), meta] = self.labels.weight
+        weight = member.sum(axis=0)
+        # whole numbers add up to the same in any order, so on any number of threads
+        with nullcontext() if self.labels.is_whole else one_thread():
+            sums: FloatArray = self.labels.common @ member
+        sums[:, weight > 0] /= weight[weight > 0]
+        return sums
+
+    def _place(self, worth: FloatArray) -> npt.NDArray[np.intp]:
+        """Put every label where it is worth most."""
+        if not self.is_constrained:
+            return np.asarray(worth.argmax(axis=1))
+        meta = np.empty(len(worth), dtype=np.intp)
+        for own in self.parts:
+            columns = match(worth[own])
+            left_over = columns >= self.k
+            columns[left_over] = worth[own[left_over]].argmax(axis=1)
+            meta[own] = columns
+        return meta
+
+    def _state(self, meta: npt.NDArray[np.intp]) -> _State:
+        mean = self._mean_common(meta)
+        own = mean[np.arange(len(meta)), meta]
+        worth = float(self.labels.weight @ own) / self.labels.scale
+        return _State(meta, mean, worth)
+
+
+def _vote(
+    task: Task, labels: Labels, meta: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
+    """Put every object where most of its labels are."""
+    ens, backend = task.ensemble, task.backend
+    table = np.zeros((int(ens.offsets[-1]), 1, task.k), dtype=np.float32)
+    row = np.arange(len(meta)) + labels.partition  # one row for missing per partition
+    table[row, 0, meta] = -labels.weight
+    nobody = np.empty(0, dtype=np.intp)
+    problem = Problem(
+        backend, ens.codes, ens.offsets, task.k, nobody, task.memory_limit
+    )
+    there = backend.to_device(table)
+    found = [
+        backend.to_host(backend.assign(codes, ens.offsets, there).assignment)[0]
+        for _, codes in problem.blocks(1)
+    ]
+    return np.concatenate(found).astype(np.intp)
+
+
+def _meta_by_partition(
+    task: Task, labels: Labels, meta: npt.NDArray[np.intp]
+) -> list[npt.NDArray[np.intp]]:
+    """Return the meta-clusters of the labels of the ensemble as it was given."""
+    given = task.given
+    found = [np.full(k_i, -1, dtype=np.intp) for k_i in given.n_labels]
+    useful = np.flatnonzero((task.given_weights > 0) & (given.n_labels > 0))
+    for row, i in enumerate(useful):
+        # objects that were left out carry no label there, so no label is gone
+        found[i] = meta[labels.of(row)]
+    return found
+
+
+def _svd(task: Task, labels: Labels, n_init: int) -> Consensus:
+    """Cluster the objects along the leading right singular vectors of their labels."""
+    ens = task.ensemble
+    scale = np.sqrt(labels.weight / labels.scale)
+    with one_thread():
+        vectors = _leading(labels.common * scale * scale[:, None], task.k)
+        # objects: the sum of the rows of their labels
+        table = np.zeros((int(ens.offsets[-1]), 1, vectors.shape[1]))
+        row = np.arange(len(scale)) + labels.partition
+        table[row, 0] = vectors * scale[:, None]
+    points = NumpyBackend().scores(task.codes, ens.offsets, table)[:, 0]
+    seeds = task.rng().integers(2**31, size=n_init)
+    best: tuple[float, Any] = (np.inf, None)
+    for seed in seeds:
+        found, centroids = kmeans(points, task.k, int(seed))
+        error = float(np.square(points - centroids[found]).sum())
+        if error < best[0]:
+            best = (error, found)
+    length = float(np.square(points).sum())
+    return task.result(
+        best[1], objective=best[0], value=1.0 - best[0] / length if length else 1.0
+    )
+
+
+def _leading(gram: FloatArray, k: int) -> FloatArray:
+    """Return the eigenvectors of the largest k eigenvalues, (S, k)."""
+    from scipy.linalg import eigh
+    from scipy.sparse.linalg import eigsh
+
+    n = len(gram)
+    k = min(k, n)
+    if n <= _DENSE or 2 * k >= n:
+        return np.asarray(eigh(gram, subset_by_index=(n - k, n - 1))[1])
+    return np.asarray(eigsh(gram, k, v0=np.ones(n))[1])

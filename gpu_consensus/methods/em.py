@@ -1,0 +1,309 @@
+"""A mixture of multinomials over the labels, fitted by EM."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.arrays import to_host
+from gpu_consensus.checks import FloatArray, check_choice, check_int, seed_sequence
+from gpu_consensus.loop.seeding import NAMES as INITS
+from gpu_consensus.loop.seeding import encode_init, seed_starts
+from gpu_consensus.methods.mixture import Mixture, MixtureCentroids, Model
+from gpu_consensus.methods.voting import IpvcRule
+from gpu_consensus.progress import progress_bar
+from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
+from gpu_consensus.task import Task, open_task
+
+_TABLE_MEMORY = 256 << 20
+_TOO_MANY = 1 << 31  # objects, in units of 2^-32, that an int64 cannot sum
+
+
+def em(
+    ensemble: Any,
+    n_clusters: int,
+    *,
+    init: Any = "partition",
+    n_init: int = 10,
+    max_iter: int = 200,
+    tol: float = 1e-6,
+    smoothing: float = 1e-10,
+    **options: Any,
+) -> Consensus:
+    """Consensus by a mixture of multinomials.
+
+    The labels of an object are taken as drawn from one of K components, each with its
+    own distribution of labels in every partition, independent given the component:
+    P(L_l) = sum_k alpha_k prod_i theta_ik(L_il). EM finds alpha and theta; an object
+    belongs to its likeliest component.
+
+    Parameters
+    ----------
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
+        The basic partitions. Missing labels are left out of the product and of the
+        M step, whose fixed points are those of the paper's expected counts.
+    n_clusters : int
+        Components of the mixture.
+    init : {"partition", "random", "careful"} or array, default "partition"
+        Seeds as in :func:`kcc` ("careful" by the costs of :func:`ipvc`), or one label
+        per object; either is softened: responsibilities are 0.8 + 0.2 / K for an
+        object's own component and 0.2 / K for the others, and seeds that leave objects
+        out stand for all. Or an array (n_samples, n_clusters) of responsibilities, for
+        the first M step as it is.
+    n_init : int, default 10
+        Starts, run together; the greatest likelihood wins. Given labels or
+        responsibilities are one start.
+    max_iter : int, default 200
+        Most E steps of a start.
+    tol : float, default 1e-6
+        A start has converged when an iteration raises the log-likelihood by no more
+        than this per object.
+    smoothing : float, default 1e-10
+        The least that any alpha or theta may be, so that no logarithm is infinite and
+        no component is barred for ever. The M step is exact under this bound, hence
+        the likelihood itself, with no penalty, never falls. 0 turns it off.
+    **options
+        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
+        ``random_state``, ``progress``: as in :func:`kcc`. There is no ``checkpoint``.
+
+    Returns
+    -------
+    Consensus
+        ``value`` is the log-likelihood (natural logarithm), ``objective`` and
+        ``history`` its negative; ``proba`` the responsibilities, 0 for kept objects
+        without any label; ``details["alpha"]`` (n_clusters,) and ``details["theta"]``,
+        one (n_clusters, K_i) per partition, None for partitions without weight or
+        labels. A component that is nobody's likeliest is left out, with a warning, and
+        rows of ``proba`` then sum to less than 1.
+
+    Notes
+    -----
+    Weights w_i are exponents: theta_ik(L_il)^(r w_i), r the number of partitions of
+    positive weight. Equal weights are the plain model. The M step stays as it is and
+    EM's bound holds for any such product, so the weighted likelihood never falls
+    either, but it is no longer that of a distribution over labels.
+
+    Sums over objects are sums of integers (responsibilities in units of 2^-32), so the
+    answer does not depend on chunks or threads; backends agree up to rounding.
+    Responsibilities are held for a block of objects at a time; only those of the winner
+    are kept, 8 n_clusters bytes per object.
+
+    References
+    ----------
+    A. Topchy, A. K. Jain, W. Punch, "A mixture model for clustering ensembles", SDM
+    2004.
+
+    Examples
+    --------
+    >>> import gpu_consensus as gpc
+    >>> ens = gpc.Ensemble.from_partitions(
+    ...     [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 2], [1, 1, 1, 0, 0, -1]]
+    ... )
+    >>> result = gpc.em(ens, 2, random_state=0)
+    >>> result.labels[:3].tolist() == [int(result.labels[0])] * 3
+    True
+    >>> result.proba.shape
+    (6, 2)
+    """
+    n_init = check_int("n_init", n_init, 1)
+    max_iter = check_int("max_iter", max_iter, 1)
+    tol = _not_negative("tol", tol)
+    if isinstance(init, str):
+        check_choice("init", init, INITS)
+    task = open_task("em", ensemble, n_clusters, options)
+    if task.ensemble.n_samples >= _TOO_MANY:
+        raise ValueError(
+            f"n_samples={task.ensemble.n_samples} should be < {_TOO_MANY} for em, or "
+            "its sums pass 2^63; use kcc."
+        )
+    model = Model(task, _check_smoothing(smoothing, task))
+    best: _End | None = None
+    number = n_init if isinstance(init, str) else 1
+    shortage = task.backend.memory_for(
+        "the starts that run together",
+        "lower n_init or n_clusters, or set memory_limit",
+    )
+    with shortage, progress_bar(task.progress, "em", number) as advance:
+        for first, mixture in _first_mixtures(task, model, init, n_init):
+            for end in _climb(model, mixture, first, max_iter, tol):
+                if best is None or end.rank < best.rank:
+                    best = end
+                advance(1, f"log-likelihood {best.history[-1]:.6g}")
+    assert best is not None
+    if not best.converged:
+        warnings.warn(
+            f"em did not converge in max_iter={max_iter} iterations; raise max_iter.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    labels, proba = model.responsibilities(best.mixture)
+    used = np.unique(labels)
+    value = best.history[-1]
+    result = task.result(
+        labels,
+        objective=-value,
+        value=value,
+        history=-np.array(best.history),
+        converged=best.converged,
+        proba=_for_all(task, proba[:, used]),
+    )
+    assert result.centroids is not None
+    return _with_parameters(result, result.centroids, task, model, best.mixture, used)
+
+
+class _End(NamedTuple):
+    """Where a start came to."""
+
+    start: int
+    mixture: Mixture
+    history: list[float]
+    converged: bool
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        """Greatest likelihood first, then the first of equals."""
+        return -self.history[-1], self.start
+
+
+def _climb(
+    model: Model, mixture: Mixture, first: int, max_iter: int, tol: float
+) -> Iterator[_End]:
+    """Run starts together until each ends; yield each as it does."""
+    alive = np.arange(len(mixture.alpha))
+    history: list[list[float]] = [[] for _ in alive]
+    before = mixture
+    while alive.size:
+        counts, found = model.expect(mixture)
+        going = []
+        for a, q in enumerate(alive):
+            last = history[q][-1] if history[q] else -np.inf
+            # rounding may take back a little at the end: then the step does not count
+            fell = found[a] < last
+            history[q].append(last if fell else float(found[a]))
+            converged = bool(found[a] - last <= tol * model.n_samples)
+            if converged or len(history[q]) == max_iter:
+                there = before if fell else mixture
+                yield _End(first + int(q), there.take([a]), history[q], converged)
+            else:
+                going.append(a)
+        if not going:
+            return
+        before = mixture.take(going)
+        mixture = model.maximise(np.ascontiguousarray(counts[:, going]))
+        alive = alive[going]
+
+
+def _first_mixtures(
+    task: Task, model: Model, init: Any, n_init: int
+) -> Iterator[tuple[int, Mixture]]:
+    """Yield the mixtures to begin with, as many as memory allows, and their number."""
+    if not isinstance(init, str) and np.ndim(init) == 2:
+        yield 0, model.from_responsibilities(_check_responsibilities(init, task))
+        return
+    if isinstance(init, str):
+        rule = IpvcRule(task.ensemble, task.weights)  # its costs make seeds "careful"
+        assignment = seed_starts(
+            init,
+            task.ensemble,
+            model.problem,
+            rule,
+            task.weights,
+            n_init,
+            seed_sequence(task.random_state),
+        )
+    else:
+        given = encode_init(init, task.given.n_samples, task.k)
+        assignment = np.delete(given, task.skip, axis=1)
+    limit = _TABLE_MEMORY if task.memory_limit is None else task.memory_limit
+    together = max(1, limit // (64 * int(model.problem.offsets[-1]) * task.k))
+    for first in range(0, len(assignment), together):
+        yield first, model.from_labels(assignment[first : first + together])
+
+
+def _check_responsibilities(init: Any, task: Task) -> FloatArray:
+    """Return given responsibilities of the labelled objects, rows summing to 1."""
+    z = np.asarray(to_host(init), dtype=np.float64)
+    wanted = (task.given.n_samples, task.k)
+    if z.shape != wanted:
+        raise ValueError(
+            f"init has shape {z.shape} but n_samples and n_clusters are {wanted}; give "
+            "one responsibility per object and cluster."
+        )
+    z = np.delete(z, task.skip, axis=0)
+    total = z.sum(axis=1, keepdims=True)
+    if not ((z >= 0).all() and (total > 0).all() and np.isfinite(total).all()):
+        raise ValueError(
+            "init should hold responsibilities that are finite, >= 0 and not all 0 for "
+            "an object; mend the rows that are not."
+        )
+    return np.asarray(z / total)
+
+
+def _not_negative(name: str, value: Any) -> float:
+    """Return a finite number >= 0."""
+    number = float("nan")
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        number = float(value)
+    if not 0 <= number < np.inf:
+        raise ValueError(f"{name}={value!r} should be a finite number >= 0.")
+    return number
+
+
+def _check_smoothing(smoothing: Any, task: Task) -> float:
+    floor = _not_negative("smoothing", smoothing)
+    most = max(int(task.ensemble.n_labels.max()), task.k)
+    if floor * most >= 1:
+        raise ValueError(
+            f"smoothing={smoothing!r} should be < 1 / {most}, or {most} shares cannot "
+            "all have it; use a smaller one."
+        )
+    return floor
+
+
+def _for_all(task: Task, proba: FloatArray) -> FloatArray:
+    """Give objects without any label a row of zeros."""
+    if not task.skip.size:
+        return proba
+    whole = np.zeros((task.given.n_samples, proba.shape[1]))
+    whole[np.delete(np.arange(len(whole)), task.skip)] = proba
+    return whole
+
+
+def _with_parameters(
+    result: Consensus,
+    centroids: Centroids,
+    task: Task,
+    model: Model,
+    mixture: Mixture,
+    used: npt.NDArray[np.intp],
+) -> Consensus:
+    """Add the parameters, for the labels and partitions that the caller gave."""
+    given, kept = task.given, task.ensemble
+    logarithms = model.logarithms(mixture)
+    log_theta = np.zeros((int(given.offsets[-1]), 1, len(used)))
+    theta: list[FloatArray | None] = [None] * given.n_partitions
+    useful = np.flatnonzero((task.given_weights > 0) & (given.n_labels > 0))
+    for row, i in enumerate(useful):
+        begin, k_i = int(given.offsets[i]), int(given.n_labels[i])
+        labels = np.arange(k_i)
+        if kept is not given:  # which has lost the labels that nobody carries
+            labels = np.flatnonzero(given.marginals[begin : begin + k_i])
+        rows = kept.offsets[row] + np.arange(len(labels))
+        log_theta[begin + labels, 0] = logarithms.theta[rows, 0][:, used]
+        shares = np.zeros((len(used), k_i))
+        shares[:, labels] = mixture.theta[rows, 0][:, used].T
+        theta[i] = shares
+    return replace(
+        result,
+        centroids=MixtureCentroids(
+            **vars(centroids),
+            log_alpha=logarithms.alpha[0, used],
+            log_theta=log_theta,
+        ),
+        details={"alpha": mixture.alpha[0, used], "theta": theta},
+    )

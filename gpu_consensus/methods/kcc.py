@@ -1,0 +1,304 @@
+"""K-means-based consensus clustering (KCC) with any utility."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.protocol import Assignment, Counts, Table, TableRecipe
+from gpu_consensus.checks import FloatArray, IntArray
+from gpu_consensus.ensemble import Ensemble, as_ensemble
+from gpu_consensus.loop.fit import Options, fit
+from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.loop.utilities import (
+    FLOOR,
+    Formula,
+    LabelSums,
+    Segments,
+    Utility,
+    as_table,
+    lp_norm,
+    parse_utility,
+)
+from gpu_consensus.result import Consensus
+
+_TABLE_BLOCK = 1 << 19  # numbers of a table made at once
+
+
+def kcc(
+    ensemble: Any,
+    n_clusters: int,
+    utility: str | Utility = "h",
+    *,
+    weights: Any = None,
+    init: Any = "partition",
+    n_init: int = 10,
+    max_iter: int = 100,
+    refine: bool | str = "auto",
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    random_state: Any = None,
+    progress: bool = False,
+) -> Consensus:
+    """K-means-based consensus clustering.
+
+    Finds the partition of greatest total utility Gamma = sum_i w_i U(pi, pi_i) (Eq. 1)
+    by k-means on the label codes: the utility's convex function mu fixes the distance
+    (Theorem 1), missing labels are left out of it (Eq. 35-41).
+
+    Parameters
+    ----------
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
+        The basic partitions.
+    n_clusters : int
+        Clusters of the consensus.
+    utility : str or Utility, default "h"
+        "c" (category utility), "h" (Shannon entropy), "cos", "l5", "l8" or any "lP"
+        with an integer P > 1; normalised forms "nc", "nh", "ncos", "nl5", ...; or a
+        :class:`Utility` of your own.
+    weights : array_like of shape (n_partitions,), optional
+        Replace the ensemble's weights.
+    init : {"partition", "random", "careful"} or label vector, default "partition"
+        First centroids of a start: clusters of a random basic partition; random
+        objects; objects drawn far from each other; or given labels (then one start).
+    n_init : int, default 10
+        Starts, run together; the lowest objective wins.
+    max_iter : int, default 100
+        Most iterations of a start, and most sweeps of its refinement.
+    refine : {"auto", True, False}, default "auto"
+        After a start has converged, move single objects by the exact change of the
+        objective. "auto": all starts while n r K n_init <= 2**30, the winner while
+        n r K <= 2**30; True: the winner, whatever the size. It visits objects one by
+        one, each for r K additions, and often takes longer than the starts themselves;
+        False is quickest.
+    on_unlabelled : {"raise", "keep"}, default "raise"
+        Objects without any label: an error, or the label -1.
+    backend : {"auto", "cupy", "numba", "numpy"}, default "auto"
+        Where to compute; the labels are the same.
+    n_jobs : int, optional
+        Threads; all cores by default.
+    memory_limit : int, optional
+        Bytes of working memory beside the labels and assignments.
+    checkpoint : path, optional
+        A file that the state is written to now and then; the same call goes on from
+        there and ends with the same answer.
+    random_state : int, Generator, RandomState, SeedSequence, optional
+        Same seed, same labels.
+    progress : bool, default False
+        Draw a progress bar.
+
+    Returns
+    -------
+    Consensus
+        ``objective`` is F, the k-means objective (Eq. 36); ``value`` is Gamma.
+
+    References
+    ----------
+    J. Wu, H. Liu, H. Xiong, J. Cao, J. Chen, "K-means-based consensus clustering: a
+    unified view", IEEE Transactions on Knowledge and Data Engineering 27(1), 2015.
+
+    Examples
+    --------
+    >>> import gpu_consensus as gpc
+    >>> ens = gpc.Ensemble.from_partitions(
+    ...     [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 2], [1, 1, 1, 0, 0, -1]]
+    ... )
+    >>> result = gpc.kcc(ens, 2, random_state=0)
+    >>> bool(result.labels[0] == result.labels[1] != result.labels[5])
+    True
+    >>> result.converged
+    True
+    """
+    ens, partition_weights = as_ensemble(ensemble, weights)
+    name, formula, normalised = parse_utility(utility)
+    if isinstance(utility, Utility):
+        utility.check(ens.n_labels)
+    rule = KccRule(ens, formula, partition_weights, normalised)
+    if isinstance(utility, str):
+        rule.recipe = device_recipe(rule, name)
+    cost = 1.0 if isinstance(utility, str) else float(ens.n_labels.mean())
+    options = Options(
+        init=init,
+        n_init=n_init,
+        max_iter=max_iter,
+        refine=refine,
+        refine_cost=cost,
+        on_unlabelled=on_unlabelled,
+        backend=backend,
+        n_jobs=n_jobs,
+        memory_limit=memory_limit,
+        checkpoint=checkpoint,
+        random_state=random_state,
+        progress=progress,
+    )
+    return fit(ens, n_clusters, rule, partition_weights, f"kcc:{name}", options)
+
+
+class KccRule:
+    """Counts to table and objective for one utility.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+    formula : Formula
+    weights : ndarray of shape (r,)
+    normalised : bool
+        Divide each weight by abs(mu(P)) of its partition (Eq. 34).
+    """
+
+    monotone = True
+    row_weight: npt.NDArray[np.float32] | None = None
+    recipe: TableRecipe | None = None
+    """How a device makes the table; None where only the host can."""
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        formula: Formula,
+        weights: FloatArray,
+        normalised: bool = False,
+    ) -> None:
+        self.formula = formula
+        self.segments = Segments(ensemble.offsets)
+        self.marginals = ensemble.marginals.copy()
+        self.marginals[self.segments.missing] = 0
+        self.present = self.segments.sum(self.marginals)
+        # n_i mu(P^(i)): what one cluster of all objects would give
+        self.baseline = formula.total(self.marginals[:, None], self.segments)[:, 0]
+        self.weights = self._normalise(weights) if normalised else weights
+        unit = formula.unit(self.segments) * self.marginals
+        self.unit = math.fsum(self.segments.spread(self.weights) * unit)
+        self.sums: Callable[..., LabelSums] | None = None
+
+    def bind(self, problem: Problem) -> None:
+        """Take the backend's label sums, if it has some."""
+        self.sums = getattr(problem.backend, "label_sums", None)
+
+    def _normalise(self, weights: FloatArray) -> FloatArray:
+        share = np.abs(self.baseline) / np.maximum(self.present, 1)
+        empty = np.flatnonzero(share == 0)
+        if empty.size:
+            named = ", ".join(str(i) for i in empty[:5]) + (", ..." * (empty.size > 5))
+            warnings.warn(
+                f"mu is 0 for {empty.size} partitions without information (partition "
+                f"{named}); their weight in the normalised utility is 0.",
+                UserWarning,
+                stacklevel=4,
+            )
+        result = np.where(share == 0, 0.0, weights / np.where(share == 0, 1.0, share))
+        if not result.any():
+            raise ValueError(
+                "no partition with a weight carries any information for the normalised "
+                "utility (all have a single label); use the plain form."
+            )
+        return np.asarray(result)
+
+    def table(
+        self, counts: Counts, rows: Sequence[Assignment] = ()
+    ) -> tuple[Table, None]:
+        """Return w_i f(e_j, m_k), (S, R, K), float32."""
+        table = np.empty(counts.shape, dtype=np.float32)
+        offsets = self.segments.offsets
+        width = int(np.prod(counts.shape[1:]))
+        for first, last in _groups(offsets, max(1, _TABLE_BLOCK // width)):
+            begin, end = offsets[first], offsets[last]
+            segments = Segments(offsets[first : last + 1] - begin)
+            n = self.fill_empty(counts[begin:end], segments, begin, end)
+            weight = segments.spread(self.weights[first:last])[:, None, None]
+            block = as_table(weight * self.formula.divergence(n, segments))
+            block[segments.missing] = 0.0
+            # a partition in which nothing is present says nothing
+            block[segments.spread(self.present[first:last] == 0)] = 0.0
+            table[begin:end] = block
+        return table, None
+
+    def fill_empty(
+        self, counts: Counts, segments: Segments, begin: int, end: int
+    ) -> IntArray:
+        """Give the marginal to clusters that have no member present in a partition."""
+        marginals = self.marginals[begin:end].copy()
+        hollow = segments.sum(marginals) == 0
+        marginals[segments.missing[hollow]] = 1  # no division by zero
+        return segments.filled(counts, marginals)
+
+    def objective(self, counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
+        """Return F = sum_i w_i (sum_j n_+j mu(e_j) - sum_k n_k mu(m_k)), (R,)."""
+        total = self._weighted_totals(counts)
+        # fsum is exact, so F depends on no order and not on the other restarts
+        return np.array(
+            [self.unit - math.fsum(total[:, q].ravel()) for q in range(total.shape[1])]
+        )
+
+    def _weighted_totals(self, counts: Counts) -> FloatArray:
+        """Return w_i n_k mu(m_k), (r, R, K)."""
+        offsets, parts = self.segments.offsets, []
+        if self.sums is not None and self.formula.total_of is not None:
+            entropy = self.formula.needs_entropy
+            sums = self.sums(offsets, counts, self.marginals, entropy)
+            return self.weights[:, None, None] * self.formula.total_of(sums)
+        width = int(np.prod(counts.shape[1:]))
+        for first, last in _groups(offsets, max(1, _TABLE_BLOCK // width)):
+            begin, end = offsets[first], offsets[last]
+            segments = Segments(offsets[first : last + 1] - begin)
+            n = segments.present(counts[begin:end])
+            weight = self.weights[first:last, None, None]
+            parts.append(weight * self.formula.total(n, segments))
+        return np.concatenate(parts)
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this rule from others on the same data, for a checkpoint."""
+        parts = [self.weights, self.baseline, np.asarray([self.unit])]
+        digest = hashlib.blake2b(digest_size=16)
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
+
+    def value(self, objective: float, n_samples: int) -> float:
+        """Return Gamma from F (the identity behind Theorem 1)."""
+        baseline = math.fsum(self.weights * self.baseline)
+        return (self.unit - baseline - objective) / n_samples
+
+
+def device_recipe(rule: KccRule, utility: str) -> TableRecipe:
+    """Return how a device makes the table of a built-in utility."""
+    base = utility.removeprefix("n")
+    power = int(base[1:]) if base.startswith("l") else 0
+    segments = rule.segments
+
+    def norm(counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
+        """Norms of lP as the host's formula has them: powers round alike only there."""
+        filled = rule.fill_empty(counts, segments, 0, len(counts))
+        filled[segments.missing] = 0
+        return np.maximum(lp_norm(power)(filled, segments), FLOOR)
+
+    return TableRecipe(
+        "LP" if power else base.upper(),
+        segments.offsets,
+        rule.marginals,
+        rule.weights,
+        power,
+        norm if power else None,
+    )
+
+
+def _groups(offsets: IntArray, rows: int) -> list[tuple[int, int]]:
+    """Cut the partitions into groups of about ``rows`` table rows."""
+    groups = []
+    first, n_partitions = 0, len(offsets) - 1
+    while first < n_partitions:
+        last = int(np.searchsorted(offsets, offsets[first] + rows, side="right")) - 1
+        last = min(max(last, first + 1), n_partitions)
+        groups.append((first, last))
+        first = last
+    return groups

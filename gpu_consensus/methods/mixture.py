@@ -1,0 +1,223 @@
+"""The mixture of multinomials behind EM: its two steps, and what it says of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.protocol import Assignment, Codes, Counts
+from gpu_consensus.checks import FloatArray
+from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.loop.utilities import Segments
+from gpu_consensus.result import Centroids
+from gpu_consensus.task import Task
+
+_SEED_DOUBT = 0.2  # share of a seed's mass that is spread over all components
+_HIGH, _LOW = 10, 40  # bits behind the point in the two halves of an exact sum
+
+
+class Mixture(NamedTuple):
+    """Parameters of R mixtures: ``alpha`` (R, K) and ``theta`` (S, R, K)."""
+
+    alpha: FloatArray
+    theta: FloatArray
+
+    def take(self, starts: Any) -> Mixture:
+        """Return some of the mixtures."""
+        return Mixture(self.alpha[starts], np.ascontiguousarray(self.theta[:, starts]))
+
+
+class Model:
+    """P(labels of l) = sum_k alpha_k prod_i theta_ik(L_il)^v_i over present labels.
+
+    Parameters
+    ----------
+    task : Task
+    floor : float
+        The least that any alpha or theta may be.
+    """
+
+    def __init__(self, task: Task, floor: float) -> None:
+        ens = task.ensemble
+        self.problem = Problem(
+            task.backend,
+            ens.codes,
+            ens.offsets,
+            task.k,
+            np.empty(0, dtype=np.intp),
+            task.memory_limit,
+        )
+        self.n_samples = ens.n_samples
+        self.n_clusters = task.k
+        self.floor = floor
+        self.segments = Segments(ens.offsets)
+        self.marginals = ens.marginals.copy()
+        self.marginals[self.segments.missing] = 0
+        # equal weights are the plain model
+        self.exponents = (
+            np.ones(ens.n_partitions)
+            if task.equal_weights
+            else task.weights * ens.n_partitions
+        )
+
+    def from_labels(self, assignment: Assignment) -> Mixture:
+        """Return the mixtures of softened seeds (R, n); K means not counted.
+
+        The counted objects stand for all: their counts are scaled to the mass of all
+        objects, of which a fifth is then spread evenly. With all objects counted that
+        is an M step from responsibilities 0.8 + 0.2 / K and 0.2 / K.
+        """
+        counts = self.problem.count(self.problem.backend.to_device(assignment))
+        counts = self.problem.backend.to_host(counts)
+        sizes = self.problem.cluster_sizes(counts)
+        counted = np.maximum(sizes.sum(axis=1, keepdims=True), 1)
+        scale = (1.0 - _SEED_DOUBT) * self.n_samples / counted
+        even = _SEED_DOUBT / self.n_clusters
+        return self._fitted(
+            scale * counts + even * self.marginals[:, None, None],
+            scale * sizes + even * self.n_samples,
+        )
+
+    def from_responsibilities(self, responsibilities: FloatArray) -> Mixture:
+        """Return the one mixture that follows from given responsibilities (n, K)."""
+        backend = self.problem.backend
+        total: Any = 0
+        for rows, codes in self.problem.blocks(self.n_clusters):
+            z = backend.to_device(np.ascontiguousarray(responsibilities[rows, None]))
+            total = total + backend.soft_count(codes, self.problem.offsets, z)
+        return self.maximise(backend.to_host(total))
+
+    def maximise(self, counts: Counts) -> Mixture:
+        """M step: the mixtures of greatest likelihood for soft counts (S, R, K)."""
+        sizes = self.problem.cluster_sizes(counts)
+        return self._fitted(counts.astype(np.float64), sizes.astype(np.float64))
+
+    def _fitted(self, counts: FloatArray, sizes: FloatArray) -> Mixture:
+        filled = self.segments.filled(counts, self.marginals)
+        labels = np.ones(len(counts), dtype=bool)
+        labels[self.segments.missing] = False
+        theta = fit_shares(filled, self.segments, labels[:, None, None], self.floor)
+        components = Segments(np.array([0, self.n_clusters]))
+        everyone = np.ones((self.n_clusters, 1), dtype=bool)
+        alpha = fit_shares(sizes.T, components, everyone, self.floor)
+        return Mixture(np.ascontiguousarray(alpha.T), theta)
+
+    def logarithms(self, mixture: Mixture) -> Mixture:
+        """Return log alpha, and v log theta with 0 for missing labels."""
+        with np.errstate(divide="ignore"):
+            alpha, theta = np.log(mixture.alpha), np.log(mixture.theta)
+        theta *= self.segments.spread(self.exponents)[:, None, None]
+        theta[self.segments.missing] = 0.0
+        return Mixture(alpha, theta)
+
+    def expect(self, mixture: Mixture) -> tuple[Counts, FloatArray]:
+        """E step: soft counts (S, R, K), and the log-likelihoods (R,).
+
+        Responsibilities live for one block of objects. Both sums are of integers, so
+        that no cut of the objects changes them.
+        """
+        backend, offsets = self.problem.backend, self.problem.offsets
+        xp = backend.xp
+        counts: Any = 0
+        found: Any = 0
+        for _, codes, score in self._scores(mixture):
+            top = score.max(axis=2)
+            score -= top[:, :, None]
+            xp.exp(score, out=score)
+            mass = score.sum(axis=2)
+            found = found + _exact_sum(xp, top + xp.log(mass))
+            score /= mass[:, :, None]
+            counts = counts + backend.soft_count(codes, offsets, score)
+        likelihood = np.array([int(total) / 2.0**_LOW for total in found])
+        return backend.to_host(counts), likelihood
+
+    def responsibilities(
+        self, mixture: Mixture
+    ) -> tuple[npt.NDArray[np.intp], FloatArray]:
+        """Return the likeliest component (n,) and responsibilities (n, K) of one."""
+        labels = np.empty(self.n_samples, dtype=np.intp)
+        proba = np.empty((self.n_samples, self.n_clusters))
+        for rows, _, block in self._scores(mixture):
+            score = to_host(block)[:, 0]
+            labels[rows] = score.argmax(axis=1)
+            z = np.exp(score - score.max(axis=1, keepdims=True))
+            proba[rows] = z / z.sum(axis=1, keepdims=True)
+        return labels, proba
+
+    def _scores(self, mixture: Mixture) -> Iterator[tuple[slice, Codes, Any]]:
+        """Yield log alpha + sum_i v_i log theta, (rows, R, K), block by block."""
+        backend = self.problem.backend
+        alpha, theta = (backend.to_device(x) for x in self.logarithms(mixture))
+        for rows, codes in self.problem.blocks(alpha.size):
+            score = backend.scores(codes, self.problem.offsets, theta)
+            score += alpha
+            yield rows, codes, score
+
+
+def fit_shares(n: Any, segments: Segments, usable: Any, floor: float) -> FloatArray:
+    """Return the shares of greatest likelihood of which none is below ``floor``.
+
+    Parameters
+    ----------
+    n : ndarray of shape (S, ...)
+        Mass of every label, with some in each segment.
+    segments : Segments
+        Which rows make one distribution.
+    usable : ndarray of bool that fits ``n``
+        Rows that are labels; the others get 0.
+    floor : float
+        Less than 1 / (labels of any segment).
+
+    Notes
+    -----
+    sum_j n_j log p_j under p_j >= floor is largest where the labels that would fall
+    below get the floor and the others share the rest in proportion to n. Each round
+    lowers the others a little, so rounds go on until none falls below.
+    """
+    n = np.where(usable, n, 0.0)
+    low = np.zeros(n.shape, dtype=bool)
+    while True:
+        rest = 1.0 - floor * segments.sum(low.astype(np.float64))
+        whole = segments.sum(np.where(low, 0.0, n)) / rest
+        share = np.where(low, floor, n / segments.spread(whole))
+        below = usable & ~low & (share < floor)
+        if not below.any():
+            return np.where(usable, share, 0.0)
+        low |= below
+
+
+def _exact_sum(xp: Any, values: Any) -> npt.NDArray[np.object_]:
+    """Sum (n, R) over n as Python integers in units of 2**-40, whatever the order."""
+    high = xp.rint(values * 2.0**_HIGH)
+    low = xp.rint((values - high * 2.0**-_HIGH) * 2.0**_LOW)
+    sums = [
+        to_host(half.astype(np.int64).sum(axis=0)).astype(object)
+        for half in (high, low)
+    ]
+    total: npt.NDArray[np.object_] = sums[0] * (1 << (_LOW - _HIGH)) + sums[1]
+    return total
+
+
+@dataclass(frozen=True)
+class MixtureCentroids(Centroids):
+    """Centroids with log alpha (K,) and v log theta (S, 1, K), by which to predict."""
+
+    log_alpha: FloatArray
+    log_theta: FloatArray
+
+    def predict(self, labels: Any) -> npt.NDArray[np.int32]:
+        """Assign new objects to their likeliest component, -1 without any label."""
+        ens = self.ensemble
+        codes = ens.encode(labels)
+        score = NumpyBackend().scores(codes, ens.offsets, self.log_theta)[:, 0]
+        best = (score + self.log_alpha).argmax(axis=1)
+        found: npt.NDArray[np.int32] = best.astype(np.int32)
+        absent = codes[self.useful] == ens.n_labels[self.useful, None]
+        found[absent.all(axis=0)] = -1
+        return found

@@ -1,0 +1,228 @@
+"""Spectral ensemble clustering (SEC) as a weighted k-means over label codes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.protocol import Assignment, Counts, Table, TableRecipe
+from gpu_consensus.checks import FloatArray, IntArray
+from gpu_consensus.ensemble import Ensemble, as_ensemble
+from gpu_consensus.loop.fit import Options, fit
+from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.loop.utilities import LabelSums, Segments, as_table, label_sums
+from gpu_consensus.result import Consensus
+
+
+def sec(
+    ensemble: Any, n_clusters: int, *, n_init: int = 20, **options: Any
+) -> Consensus:
+    """Spectral ensemble clustering.
+
+    Spectral clustering of the co-association matrix, which never has to exist: it is a
+    k-means over label codes in which object l weighs w_l, its row sum in that matrix
+    (Theorem 1).
+
+    Parameters
+    ----------
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
+        The basic partitions; with missing labels, the sums run over those present
+        (Theorem 5).
+    n_clusters : int
+        Clusters of the consensus.
+    n_init : int, default 20
+        Starts, run together.
+    **options
+        ``init``, ``max_iter``, ``on_unlabelled``, ``backend``, ``n_jobs``,
+        ``memory_limit``, ``checkpoint``, ``random_state``, ``progress``: as in
+        :func:`kcc`. Partitions have no weights in this method.
+
+    Returns
+    -------
+    Consensus
+        ``value`` is the utility of Theorems 2 and 5; ``objective`` the weighted k-means
+        objective, sum_l r_l / w_l - n value.
+
+    References
+    ----------
+    H. Liu, T. Liu, J. Wu, D. Tao, Y. Fu, "Spectral ensemble clustering", KDD 2015.
+
+    Examples
+    --------
+    >>> import gpu_consensus as gpc
+    >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
+    >>> gpc.sec(ens, 2, random_state=0).n_clusters
+    2
+
+    Row segmentation, for data too large to be clustered whole: every partition clusters
+    a random share of the rows, and the consensus is over what is present.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(90, 2))
+    >>> X[:30] += 8
+    >>> X[30:60] -= 8
+    >>> parts = gpc.generate_partitions(
+    ...     X, 30, "rows", n_clusters=3, sample_share=0.3, random_state=0
+    ... )
+    >>> round(float(parts.n_missing.sum() / parts.codes.size), 3)
+    0.7
+    >>> labels = gpc.sec(parts, 3, random_state=0).labels
+    >>> [len(set(labels[begin : begin + 30].tolist())) for begin in (0, 30, 60)]
+    [1, 1, 1]
+    """
+    ens, weights = as_ensemble(ensemble, options.pop("weights", None))
+    if np.ptp(weights) > 1e-12:
+        raise ValueError(
+            "weights differ between partitions, which sec does not know; leave them "
+            "out, or use kcc."
+        )
+    chosen = Options.from_keywords("sec", n_init=n_init, **options)
+    if isinstance(chosen.init, str) and chosen.init == "careful":
+        raise ValueError(
+            "init='careful' needs distances, which sec's scores are not; use "
+            "'partition' or 'random'."
+        )
+    return fit(ens, n_clusters, SecRule(ens), weights, "sec", chosen)
+
+
+class SecRule:
+    """Counts to table and row table: T = -2 n_kj / W_k, and A_k / W_k^2 times w_l."""
+
+    monotone = True
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        n, r = ensemble.n_samples, ensemble.n_partitions
+        if n * n * r >= 2**63:
+            raise ValueError(
+                f"n_samples={n} with n_partitions={r} is too large for sec, whose "
+                "weights would pass 2^63; use kcc."
+            )
+        self.segments = Segments(ensemble.offsets)
+        self.marginals = ensemble.marginals.copy()
+        self.marginals[self.segments.missing] = 0
+        self.present = self.segments.sum(self.marginals)
+        self.complete = not ensemble.n_missing.any()
+        self.object_weight = np.zeros(n, dtype=np.int64)
+        n_labels = np.zeros(n, dtype=np.int64)
+        for i in range(r):
+            codes = to_host(ensemble.codes[i])
+            rows = slice(self.segments.starts[i], self.segments.missing[i] + 1)
+            self.object_weight += self.marginals[rows][codes]
+            n_labels += codes != ensemble.n_labels[i]
+        # w_l summed over the objects present in each partition
+        everywhere = int(self.object_weight.sum())
+        self.present_weight = np.array(
+            [
+                everywhere
+                - int(self.object_weight[to_host(ensemble.codes[i]) == k_i].sum())
+                for i, k_i in enumerate(ensemble.n_labels)
+            ],
+            dtype=np.int64,
+        )
+        self.row_weight: npt.NDArray[np.float32] | None
+        self.row_weight = self.object_weight.astype(np.float32)
+        known = n_labels > 0
+        self.constant = math.fsum(n_labels[known] / self.object_weight[known])
+        self.problem: Problem | None = None
+        self._sums: Callable[..., LabelSums] = label_sums
+        self.recipe = TableRecipe(
+            "SEC",
+            self.segments.offsets,
+            self.marginals,
+            np.ones(r),
+            norm=self._norm,
+            row_utility=None if self.complete else "SEC_ROW",
+            row_sum=self._row_sum if self.complete else None,
+        )
+
+    def bind(self, problem: Problem) -> None:
+        """Take the fit's data: with missing labels, tables need more than counts."""
+        self.problem = problem
+        self._sums = getattr(problem.backend, "label_sums", label_sums)
+
+    def cluster_weight(
+        self, counts: Counts, rows: Sequence[Assignment]
+    ) -> tuple[IntArray, npt.NDArray[np.bool_], LabelSums]:
+        """Return W_k^(i), (r, R, K), where a cluster has no member, and label sums.
+
+        W of a cluster without a member present is the weight of all objects present,
+        to go with the marginals.
+        """
+        sums = self._sums(self.segments.offsets, counts, self.marginals)
+        weight = np.repeat(sums.heavy.sum(axis=0)[None], len(self.present), axis=0)
+        if not self.complete:
+            weight = weight - self._absent_weight(rows, counts.shape[2])
+        empty = sums.size == 0
+        full = np.where(empty, self.present_weight[:, None, None], weight)
+        return full, empty, sums
+
+    def _absent_weight(self, rows: Sequence[Assignment], n_clusters: int) -> IntArray:
+        """Weights of the members of each cluster that are missing in each partition."""
+        assert self.problem is not None
+        backend, xp = self.problem.backend, self.problem.backend.xp
+        total: Any = 0
+        for part, codes in self.problem.blocks(len(rows)):
+            total = total + backend.weigh(
+                codes,
+                self.segments.offsets,
+                xp.stack([row[part] for row in rows]),
+                backend.to_device(self.object_weight[part]),
+                n_clusters,
+            )
+        absent: IntArray = backend.to_host(total)
+        return absent
+
+    def _norm(self, counts: Counts, rows: Sequence[Assignment]) -> FloatArray:
+        return np.maximum(self.cluster_weight(counts, rows)[0], 1).astype(np.float64)
+
+    def _row_sum(self, counts: Counts, rows: Sequence[Assignment]) -> Table:
+        """Return sum_i A_k / W_k^2, (R, K): one sum for all rows of complete data."""
+        weight, empty, sums = self.cluster_weight(counts, rows)
+        alone = self.segments.sum(self.marginals * self.marginals)
+        square = np.where(empty, alone[:, None, None], sums.square).sum(axis=0)
+        whole = np.maximum(weight[0], 1)
+        return as_table(np.asarray(square / whole / whole))
+
+    def table(
+        self, counts: Counts, rows: Sequence[Assignment]
+    ) -> tuple[Table, Table | None]:
+        """Return -2 n_kj / W_k^(i), and A_k / (W_k^(i))^2 (summed where complete)."""
+        table, row_table = self.full_table(counts, rows)
+        return table, self._row_sum(counts, rows) if self.complete else row_table
+
+    def full_table(
+        self, counts: Counts, rows: Sequence[Assignment]
+    ) -> tuple[Table, Table]:
+        """As ``table``, with a row for every label: new objects may have gaps."""
+        weight = self.cluster_weight(counts, rows)[0]
+        n = self.segments.filled(counts, self.marginals)
+        norm = self.segments.spread(np.maximum(weight, 1).astype(np.float64))
+        square = self.segments.spread(self.segments.sum(n * n))
+        return self._finish(-(2.0 * (n / norm))), self._finish(square / norm / norm)
+
+    def _finish(self, values: FloatArray) -> Table:
+        table = as_table(values)
+        table[self.segments.missing] = 0.0
+        table[self.segments.spread(self.present == 0)] = 0.0
+        return table
+
+    def objective(self, counts: Counts, rows: Sequence[Assignment]) -> FloatArray:
+        """Return sum_l r_l / w_l - sum_i sum_k A_k / W_k^(i), (R,)."""
+        weight, empty, sums = self.cluster_weight(counts, rows)
+        gain = sums.square / np.maximum(weight, 1)
+        gain[empty] = 0.0
+        return np.array(
+            [
+                self.constant - math.fsum(gain[:, q].ravel())
+                for q in range(gain.shape[1])
+            ]
+        )
+
+    def value(self, objective: float, n_samples: int) -> float:
+        """Return (1/n) sum_i sum_k A_k / W_k^(i)."""
+        return (self.constant - objective) / n_samples

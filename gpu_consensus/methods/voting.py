@@ -1,0 +1,210 @@
+"""Iterative voting consensus (IVC) and its probabilistic form (IPVC)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.protocol import Assignment, Counts, Table, TableRecipe
+from gpu_consensus.checks import FloatArray, IntArray
+from gpu_consensus.ensemble import Ensemble, as_ensemble
+from gpu_consensus.loop.fit import Options, fit
+from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.loop.utilities import LabelSums, Segments, as_table, label_sums
+from gpu_consensus.result import Consensus
+
+
+def ivc(
+    ensemble: Any, n_clusters: int, *, n_init: int = 100, **options: Any
+) -> Consensus:
+    """Iterative voting consensus.
+
+    Each cluster is represented by the majority label of its members in every partition
+    (ties to the lowest label); each object goes to the cluster whose majorities it
+    contradicts least.
+
+    Parameters
+    ----------
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
+        The basic partitions; missing labels neither agree nor contradict.
+    n_clusters : int
+        Clusters of the consensus.
+    n_init : int, default 100
+        Starts, drawn from the basic partitions and run together.
+    **options
+        ``weights``, ``init``, ``max_iter``, ``on_unlabelled``, ``backend``, ``n_jobs``,
+        ``memory_limit``, ``checkpoint``, ``random_state``, ``progress``: as in
+        :func:`kcc`.
+
+    Returns
+    -------
+    Consensus
+        ``objective`` is the weighted number of contradictions (Hamming distance);
+        ``value`` the share of labels that agree with their cluster's majority.
+
+    References
+    ----------
+    N. Nguyen, R. Caruana, "Consensus clusterings", ICDM 2007, section 3.1.
+
+    Examples
+    --------
+    >>> import gpu_consensus as gpc
+    >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
+    >>> gpc.ivc(ens, 2, random_state=0).value
+    0.9166666666666666
+    """
+    return _vote("ivc", IvcRule, ensemble, n_clusters, n_init, options)
+
+
+def ipvc(
+    ensemble: Any, n_clusters: int, *, n_init: int = 100, **options: Any
+) -> Consensus:
+    """Iterative probabilistic voting consensus.
+
+    As :func:`ivc`, but a label costs 1 minus its share among the cluster's members.
+    The objective may rise from one iteration to the next.
+
+    Parameters
+    ----------
+    ensemble, n_clusters, n_init, **options
+        As in :func:`ivc`.
+
+    Returns
+    -------
+    Consensus
+        ``objective`` is the weighted sum of 1 - m over all labels; ``value`` their mean
+        share m.
+
+    Notes
+    -----
+    A start ends when nothing moves, when an assignment comes back, or after
+    ``max_iter``. As in the paper it then keeps the assignment it has, even if it passed
+    a better one; of the starts' ends the one of lowest ``objective`` is returned.
+
+    References
+    ----------
+    N. Nguyen, R. Caruana, "Consensus clusterings", ICDM 2007, section 3.2.
+
+    Examples
+    --------
+    >>> import gpu_consensus as gpc
+    >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
+    >>> gpc.ipvc(ens, 2, random_state=0).n_clusters
+    2
+    """
+    return _vote("ipvc", IpvcRule, ensemble, n_clusters, n_init, options)
+
+
+def _vote(
+    method: str,
+    rule: Any,
+    ensemble: Any,
+    n_clusters: int,
+    n_init: int,
+    options: dict[str, Any],
+) -> Consensus:
+    ens, weights = as_ensemble(ensemble, options.pop("weights", None))
+    chosen = Options.from_keywords(method, n_init=n_init, **options)
+    return fit(ens, n_clusters, rule(ens, weights), weights, method, chosen)
+
+
+class _Votes:
+    """What both rules share: marginals for absent clusters, and the total weight."""
+
+    row_weight: npt.NDArray[np.float32] | None = None
+
+    def __init__(self, ensemble: Ensemble, weights: FloatArray) -> None:
+        self.weights = weights
+        self.segments = Segments(ensemble.offsets)
+        self.marginals = ensemble.marginals.copy()
+        self.marginals[self.segments.missing] = 0
+        self.present = self.segments.sum(self.marginals)
+        self.total = math.fsum(weights * self.present)
+        self._sums: Callable[..., LabelSums] = label_sums
+
+    def bind(self, problem: Problem) -> None:
+        """Take the backend's label sums, if it has some."""
+        self._sums = getattr(problem.backend, "label_sums", label_sums)
+
+    def label_sums(self, counts: Counts) -> LabelSums:
+        """Sum counts over the labels of each partition."""
+        return self._sums(self.segments.offsets, counts, self.marginals)
+
+    def filled(self, counts: Counts) -> IntArray:
+        """Counts, with the marginal for clusters that have no member present."""
+        return self.segments.filled(counts, self.marginals)
+
+    def finish(self, cost: FloatArray) -> Table:
+        """Weigh the costs; missing labels and absent partitions cost nothing."""
+        table = as_table(self.segments.spread(self.weights)[:, None, None] * cost)
+        table[self.segments.missing] = 0.0
+        table[self.segments.spread(self.present == 0)] = 0.0
+        return table
+
+    def sums(self, per_cluster: FloatArray) -> FloatArray:
+        """Add (r, R, K) up over partitions and clusters, exactly."""
+        weighted = self.weights[:, None, None] * per_cluster
+        return np.array(
+            [math.fsum(weighted[:, q].ravel()) for q in range(weighted.shape[1])]
+        )
+
+    def value(self, objective: float, n_samples: int) -> float:
+        """Return the weighted share of labels that agree."""
+        return 1.0 - objective / self.total
+
+
+class IvcRule(_Votes):
+    """T = 1 where a label is not the majority of the cluster."""
+
+    monotone = True
+
+    def __init__(self, ensemble: Ensemble, weights: FloatArray) -> None:
+        super().__init__(ensemble, weights)
+        offsets = self.segments.offsets
+        self.recipe = TableRecipe("IVC", offsets, self.marginals, weights)
+
+    def table(
+        self, counts: Counts, rows: Sequence[Assignment] = ()
+    ) -> tuple[Table, None]:
+        """Return w_i [j is not the majority of cluster k], (S, R, K)."""
+        n, segments = self.filled(counts), self.segments
+        n[segments.missing] = -1
+        row = np.arange(len(n))[:, None, None]
+        most = n == segments.spread(segments.max(n))
+        first = np.minimum.reduceat(
+            np.where(most, row, len(n)), segments.starts, axis=0
+        )
+        return self.finish(np.asarray(row != segments.spread(first), dtype=float)), None
+
+    def objective(self, counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
+        """Return the weighted Hamming distance to the majorities, (R,)."""
+        found = self.label_sums(counts)
+        return self.sums((found.size - found.most).astype(np.float64))
+
+
+class IpvcRule(_Votes):
+    """T = 1 - m: what share of the cluster carries another label."""
+
+    monotone = False
+
+    def __init__(self, ensemble: Ensemble, weights: FloatArray) -> None:
+        super().__init__(ensemble, weights)
+        offsets = self.segments.offsets
+        self.recipe = TableRecipe("IPVC", offsets, self.marginals, weights)
+
+    def table(
+        self, counts: Counts, rows: Sequence[Assignment] = ()
+    ) -> tuple[Table, None]:
+        """Return w_i (1 - m_kj), (S, R, K)."""
+        n, segments = self.filled(counts), self.segments
+        size = np.maximum(segments.sum(n), 1)
+        return self.finish(1.0 - n / segments.spread(size)), None
+
+    def objective(self, counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
+        """Return sum (1 - m) over all labels, (R,)."""
+        found = self.label_sums(counts)
+        return self.sums(found.size - found.square / np.maximum(found.size, 1))
