@@ -25,9 +25,7 @@ def draw_throughput(result: dict[str, Any], path: Path) -> None:
         raise ValueError("it has no throughput table")
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError("matplotlib is not installed: pip install matplotlib")
-    from matplotlib.figure import (  # type: ignore[import-not-found, unused-ignore]
-        Figure,
-    )
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.5), layout="constrained")
     sizes = sorted({row["labels"] for row in rows})

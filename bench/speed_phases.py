@@ -186,7 +186,7 @@ def refine_table(context: Context) -> Table:
     ]
     table.notes = [
         "kcc, r=100, K=10, n_init=10. 'auto' refines all ten starts up to n r K n_init "
-        "= 2^30, then the winner; True only the winner. Times of the two phases of one "
+        "= 2^26, then the winner; True only the winner. Times of the two phases of one "
         "call; the least of the repeats."
     ]
     return table

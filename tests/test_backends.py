@@ -235,8 +235,8 @@ def test_auto_takes_numba_from_a_certain_size_on(monkeypatch):
     monkeypatch.delenv("GPU_CONSENSUS_BACKEND", raising=False)
     labels, _ = noisy(0, n=2**9, r=2**4)  # 2**16 lookups with K=4, n_init=2
     assert gpc.kcc(labels, 4, n_init=2, random_state=0).backend == "numpy"
-    assert choose_backend("auto", None, lookups=2**22 - 1).name == "numpy"
-    assert choose_backend("auto", None, lookups=2**22).name == "numba"
+    assert choose_backend("auto", None, lookups=2**20 - 1).name == "numpy"
+    assert choose_backend("auto", None, lookups=2**20).name == "numba"
     large = gpc.kcc(labels, 4, n_init=2**7, random_state=0, refine=False)
     assert large.backend == "numba"
     explicit = gpc.kcc(labels, 4, n_init=2, random_state=0, backend="numba")

@@ -16,7 +16,7 @@ from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import check_choice
 
 NAMES = ("auto", "cupy", "numba", "numpy")
-_WORTH_NUMBA = 1 << 22
+_WORTH_NUMBA = 1 << 20
 
 
 class BackendError(RuntimeError):
@@ -42,7 +42,7 @@ def choose_backend(
     n_jobs : int, optional
         Threads of a CPU backend.
     lookups : int, optional
-        n r K n_init, the size of the work; below 2**22 "auto" leaves numba alone,
+        n r K n_init, the size of the work; below 2**20 "auto" leaves numba alone,
         which takes longer to load. The number of codes by default.
     """
     check_choice("backend", backend, NAMES)

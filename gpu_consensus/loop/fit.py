@@ -34,7 +34,7 @@ from gpu_consensus.loop.utilities import Formula, Segments
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
 
-_REFINE_LIMIT = 2**30
+_REFINE_EVERY, _REFINE_WINNER = 2**26, 2**30
 _TABLE_MEMORY = 256 << 20
 _FEWER = "lower n_init or n_clusters, or set memory_limit lower"
 
@@ -231,8 +231,8 @@ def _refine(
     one = n_samples * n_partitions * problem.n_clusters * options.refine_cost
     every = list(range(len(starts.assignment)))
     if options.refine == "auto":
-        if one * len(every) > _REFINE_LIMIT:
-            every = [starts.winner()] if one <= _REFINE_LIMIT else []
+        if one * len(every) > _REFINE_EVERY:
+            every = [starts.winner()] if one <= _REFINE_WINNER else []
     else:
         every = [starts.winner()]
     todo = [q for q in every if q not in saved.refined]
@@ -243,7 +243,7 @@ def _refine(
     compiled = problem.backend.name == "numba"
     threads = 1
     if compiled and rule.formula.name:
-        threads = problem.backend.n_threads  # type: ignore[attr-defined]
+        threads = getattr(problem.backend, "n_threads", 1)
     with progress_bar(options.progress, "refine", len(every)) as advance:
         advance(len(every) - len(todo))
 

@@ -77,7 +77,7 @@ def kcc(
         Most iterations of a start, and most sweeps of its refinement.
     refine : {"auto", True, False}, default "auto"
         After a start has converged, move single objects by the exact change of the
-        objective. "auto": all starts while n r K n_init <= 2**30, the winner while
+        objective. "auto": all starts while n r K n_init <= 2**26, the winner while
         n r K <= 2**30; True: the winner, whatever the size. It visits objects one by
         one, each for r K additions, and often takes longer than the starts themselves;
         False is quickest.
