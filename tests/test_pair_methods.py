@@ -322,6 +322,20 @@ def test_fusion_transfer_ends_where_no_object_gains(seed, threshold, weighted):
     )
 
 
+@pytest.mark.parametrize("rule", ["average", "sum"])
+def test_rounding_is_no_gain_under_any_threshold(rule):
+    # thirds: sums that are 0 come out as 0 only up to rounding
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        n, r = rng.integers(6, 30), rng.choice([2, 4, 5, 10])
+        labels = np.unique(rng.integers(3, size=(n, r)), axis=0)
+        w = np.rint(3 * r * scores(labels, 1 / 3, np.full(r, 1 / r)))
+        result = gpc.fusion_transfer(labels, threshold=1 / 3, rule=rule)
+        assert (np.diff(result.history) < -1e-6).all()
+        if rule == "average":  # of sums, many tie and rounding chooses
+            assert same(result.labels, literal_fusion_transfer(w, rule))
+
+
 def test_a_lower_threshold_gives_fewer_classes():
     labels, _ = noisy(7, n=60, r=10)
     found = [gpc.fusion_transfer(labels, threshold=t).n_clusters for t in (0.2, 0.5)]
