@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -202,6 +203,18 @@ class Task:
         return found
 
 
+def _own_options(method: str) -> list[str]:
+    """Return what a method of that name takes beside the shared options."""
+    from gpu_consensus.methods import METHODS
+
+    function = METHODS.get(method.split(":")[0])
+    if function is None:
+        return []
+    asked = inspect.signature(function).parameters.values()
+    names = [one.name for one in asked if one.kind is not one.VAR_KEYWORD]
+    return [name for name in names if name != "ensemble"]
+
+
 def open_task(
     method: str,
     ensemble: Any,
@@ -227,8 +240,8 @@ def open_task(
     """
     for name in options:
         if name not in _OPTIONS:
-            near = unknown_name("option", name, sorted(_OPTIONS))
-            raise TypeError(f"{method}: {near}")
+            known = sorted({*_OPTIONS, *_own_options(method)})
+            raise TypeError(f"{method}: {unknown_name('option', name, known)}")
     chosen = _OPTIONS | dict(options)
     check_choice("on_unlabelled", chosen["on_unlabelled"], ["raise", "keep"])
     if chosen["memory_limit"] is not None:

@@ -1,5 +1,7 @@
 """What every method outside the loop shares: the door, pairs of objects, the exit."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -114,6 +116,30 @@ def test_labels_come_back_where_the_codes_were(emulated_cupy):
 def test_wrong_options_say_what_to_do(options, error, message):
     with pytest.raises(error, match=message):
         open_task("test", np.array([[0, 1], [1, 1]]), 2, options)
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "meant"),
+    [
+        ("hac", "linkag", "linkage"),
+        ("vote", "n_cluster", "n_clusters"),
+        ("correspondence", "variants", "variant"),
+        ("best", "measur", "measure"),
+        ("supra", "imbalanced", "imbalance"),
+    ],
+)
+def test_a_slip_of_the_pen_is_told_what_was_meant(method, option, meant):
+    labels = np.array([[0, 1], [1, 1]])
+    arguments = () if method in ("best", "vote") else (2,)
+    with pytest.raises(TypeError, match=f"{method}.* choose one of '{meant}'"):
+        gpc.METHODS[method](labels, *arguments, **{option: 1})
+
+
+def test_memory_is_unknown_where_nothing_tells_it(monkeypatch):
+    monkeypatch.setattr(Path, "is_file", lambda path: False)
+    monkeypatch.delattr("os.sysconf_names")
+    assert available_memory() is None
+    check_memory("test", 2**62, None, "ask for less")
 
 
 def test_wrong_numbers_of_clusters_say_what_to_do():
