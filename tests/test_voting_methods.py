@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 import sys
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -547,6 +548,19 @@ def test_wrong_options_are_named():
         gpc.cvote(E1, 2, alignment="ada")
     with pytest.raises(MemoryError, match="cvote needs"):
         gpc.cvote(E1, 2, memory_limit=10)
+
+
+def test_cvote_counts_the_votes_of_all_objects():
+    labels = np.repeat(np.arange(50), 400)[:, None] * [1, 1]
+    tracemalloc.start()
+    try:
+        gpc.cvote(labels, memory_limit=18 * 10**6)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 18 * 10**6
+    with pytest.raises(MemoryError, match=r"cvote needs 16\.1 MB"):
+        gpc.cvote(labels, memory_limit=16 * 10**6)
 
 
 @pytest.mark.filterwarnings(FEWER)
