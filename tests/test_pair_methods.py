@@ -368,6 +368,24 @@ def test_equal_on_the_emulated_device(emulated_cupy, method):
     assert there.value == here.value
 
 
+@pytest.mark.parametrize(
+    ("method", "bars"),
+    [
+        ("furthest", ["furthest: pairs"]),
+        ("hac", ["hac: pairs", "merge"]),
+        ("fusion_transfer", ["fusion_transfer: pairs", "merge", "transfer"]),
+    ],
+)
+def test_work_on_all_pairs_draws_bars(method, bars, capsys):
+    labels, _ = noisy(4, n=30, r=5)
+    gpc.consensus(
+        labels, None if method == "fusion_transfer" else 3, method, progress=True
+    )
+    said = capsys.readouterr().err
+    for bar in bars:
+        assert bar in said
+
+
 def test_wrong_options_are_named():
     with pytest.raises(ValueError, match="linkage='ward' is unknown"):
         gpc.hac(E1, 2, linkage="ward")

@@ -84,7 +84,9 @@ def fusion_transfer(
     # sums of halves are exact; elsewhere rounding must look like neither gain nor loss
     is_exact = unit > 1.0 and (2 * threshold * unit).is_integer()
     slack = 0.0 if is_exact else 1e-9
-    merges = agglomerate(matrix, sizes, rule, least=-slack, n_left=2)
+    merges = agglomerate(
+        matrix, sizes, rule, least=-slack, n_left=2, progress=task.progress
+    )
     classes = cut(merges, len(sizes))
     del matrix, found  # transfers read single columns of it, which are made anew
     transfer = _Transfer(task, distinct, classes, threshold, unit, slack)
