@@ -215,6 +215,14 @@ def _own_options(method: str) -> list[str]:
     return [name for name in names if name != "ensemble"]
 
 
+def _has_to_be_told(method: str) -> bool:
+    """Whether a method needs the number of clusters."""
+    from gpu_consensus.methods import METHODS, finds_n_clusters
+
+    name = method.split(":")[0]
+    return name in METHODS and not finds_n_clusters(name)
+
+
 def open_task(
     method: str,
     ensemble: Any,
@@ -253,7 +261,7 @@ def open_task(
         chosen["backend"], given.codes, chosen["n_jobs"], lookups=lookups
     )
     skip = find_unlabelled(given, weights, chosen["on_unlabelled"])
-    if n_clusters is not None:
+    if n_clusters is not None or _has_to_be_told(method):
         n_clusters = check_n_clusters(n_clusters, given.n_samples)
         check_distinct_rows(given, weights, n_clusters, skip)
         if n_clusters == 1:
