@@ -31,7 +31,7 @@ from gpu_consensus import backends, cli_options, examples, tables
 from gpu_consensus.checks import check_choice, check_int, check_n_clusters
 from gpu_consensus.encoding import encode
 from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods import CHECKPOINTED, finds_n_clusters
+from gpu_consensus.methods import CHECKPOINTED, FINDERS, finds_n_clusters
 
 _MEASURES = (
     "adjusted_rand",
@@ -172,7 +172,7 @@ def _cluster(arguments: argparse.Namespace) -> None:
     made = f"{ens}\n  made in {time.perf_counter() - began:.2f} s"
     if arguments.checkpoint and arguments.method in CHECKPOINTED:
         options["checkpoint"] = arguments.checkpoint / "consensus.npz"
-    if finds_n_clusters(arguments.method):
+    if arguments.method in FINDERS:
         n_clusters = arguments.n_clusters
     found = _find(arguments, ens, n_clusters, seeds[1], options, example)
     _print(f"{made}\n{found}")

@@ -13,7 +13,7 @@ from gpu_consensus.backends import choose_backend
 from gpu_consensus.checks import check_choice, check_n_clusters, seed_sequence
 from gpu_consensus.generate import generate_partitions
 from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods import METHODS, consensus, finds_n_clusters
+from gpu_consensus.methods import FINDERS, METHODS, consensus
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):
@@ -22,8 +22,9 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int, default 8
-        Clusters of the consensus. Methods that find their number, such as
-        ``"least_squares"``, use it only to make the basic partitions.
+        Clusters of the consensus. For ``"best"``, ``"fusion_transfer"`` and
+        ``"least_squares"``, which find their number, only the clusters in mind when
+        the basic partitions are made.
     method : str, default "kcc"
         Consensus method, one of ``gpc.METHODS``.
     n_partitions : int, default 100
@@ -117,6 +118,11 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         # what is wrong with the second stage should not wait for the first
         options = self.method_options or {}
         choose_backend(options.get("backend", self.backend), None, self.n_jobs)
+        if "n_clusters" in options:
+            raise TypeError(
+                f"method_options has n_clusters={options['n_clusters']!r}; give it as "
+                "n_clusters of the estimator."
+            )
         if "utility" in options:
             parse_utility(options["utility"])
         seeds = seed_sequence(self.random_state).spawn(2)
@@ -138,7 +144,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         )
         self.consensus_ = consensus(
             self.ensemble_,
-            None if finds_n_clusters(self.method) else self.n_clusters,
+            None if self.method in FINDERS else self.n_clusters,
             self.method,
             **{
                 "backend": self.backend,

@@ -91,16 +91,3 @@ class Pairs:
         for rows in self.row_blocks():
             matrix[rows] = self.tile(rows, everyone)
         return matrix
-
-    def condensed_distances(self) -> FloatArray:
-        """Return 1 - co-association of all pairs l < m, as scipy orders them."""
-        n = self.n_samples
-        distances = np.empty(n * (n - 1) // 2)
-        end = 0
-        for rows in self.row_blocks():
-            behind = np.arange(rows[0] + 1, n)
-            tile = 1.0 - self.tile(rows, behind)
-            for l, line in zip(rows, tile, strict=True):
-                begin, end = end, end + n - 1 - int(l)
-                distances[begin:end] = line[int(l) - rows[0] :]
-        return distances

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -202,6 +203,26 @@ class Task:
         return found
 
 
+def _own_options(method: str) -> list[str]:
+    """Return what a method of that name takes beside the shared options."""
+    from gpu_consensus.methods import METHODS
+
+    function = METHODS.get(method.split(":")[0])
+    if function is None:
+        return []
+    asked = inspect.signature(function).parameters.values()
+    names = [one.name for one in asked if one.kind is not one.VAR_KEYWORD]
+    return [name for name in names if name != "ensemble"]
+
+
+def _has_to_be_told(method: str) -> bool:
+    """Whether a method needs the number of clusters."""
+    from gpu_consensus.methods import METHODS, finds_n_clusters
+
+    name = method.split(":")[0]
+    return name in METHODS and not finds_n_clusters(name)
+
+
 def open_task(
     method: str,
     ensemble: Any,
@@ -227,8 +248,8 @@ def open_task(
     """
     for name in options:
         if name not in _OPTIONS:
-            near = unknown_name("option", name, sorted(_OPTIONS))
-            raise TypeError(f"{method}: {near}")
+            known = sorted({*_OPTIONS, *_own_options(method)})
+            raise TypeError(f"{method}: {unknown_name('option', name, known)}")
     chosen = _OPTIONS | dict(options)
     check_choice("on_unlabelled", chosen["on_unlabelled"], ["raise", "keep"])
     if chosen["memory_limit"] is not None:
@@ -240,7 +261,7 @@ def open_task(
         chosen["backend"], given.codes, chosen["n_jobs"], lookups=lookups
     )
     skip = find_unlabelled(given, weights, chosen["on_unlabelled"])
-    if n_clusters is not None:
+    if n_clusters is not None or _has_to_be_told(method):
         n_clusters = check_n_clusters(n_clusters, given.n_samples)
         check_distinct_rows(given, weights, n_clusters, skip)
         if n_clusters == 1:

@@ -1,5 +1,6 @@
 """The command line as a person uses it: files in, files out, exit codes."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -412,6 +413,35 @@ def test_what_is_wrong_is_found_before_the_work(
         monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
     assert message in fails(capsys, "cluster", "--example", "iris", *arguments)
     assert list(tmp_path.iterdir()) == [tmp_path / "folder.csv"]
+
+
+@pytest.mark.parametrize("method", gpc.METHODS)
+def test_every_method_by_name(capsys, tmp_path, method):
+    truth = np.arange(30) % 3
+    labels = np.repeat(truth[:, None], 5, axis=1)
+    labels[np.arange(5), np.arange(5)] = 3  # one stray per partition
+    np.save(tmp_path / "labels.npy", labels)
+    output = tmp_path / "found.npy"
+    call = ["consensus", tmp_path / "labels.npy", "--method", method, "--seed", 0]
+    if method in ("best", "fusion_transfer"):
+        wrong = fails(capsys, *call, "--n-clusters", 3)
+        assert f"--n-clusters is no option of {method}, which finds" in wrong
+    else:
+        call += ["--n-clusters", 3]
+    for option, value in (("--utility", "h"), ("--n-init", 2)):
+        name = option[2:].replace("-", "_")
+        if name not in inspect.signature(gpc.METHODS[method]).parameters:
+            wrong = fails(capsys, *call, option, value)
+            assert f"{option} is no option of {method}; leave it out" in wrong
+    assert f"Consensus({method}" in run(capsys, *call, "--output", output)[1]
+    if method != "best":
+        assert gpc.metrics.adjusted_rand(truth, np.load(output)) == 1
+
+
+@pytest.mark.parametrize("method", ["vote", "borda", "cvote", "furthest"])
+def test_an_example_has_as_many_clusters_as_classes(capsys, method):
+    call = ["cluster", "--example", "iris", "--method", method, "--seed", 0]
+    assert ": 3 clusters of 150" in run(capsys, *call, "--n-partitions", 10)[1]
 
 
 def test_an_option_that_a_method_lacks(capsys, monkeypatch):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus.methods import CHECKPOINTED
+from gpu_consensus.methods import CHECKPOINTED, finds_n_clusters
 
 VARIANTS = {
     "kcc": [{"utility": "c", "n_init": 5}, {"utility": "h", "n_init": 5}],
@@ -267,6 +267,9 @@ def test_wrong_calls_say_what_is_wrong(method, options):
         for k, words in ((0, "n_clusters=0 should be >= 1"), (99, "n_samples=33")):
             with pytest.raises(ValueError, match=words):
                 call(method, options, labels, k)
+        if not finds_n_clusters(method):
+            with pytest.raises(TypeError, match="n_clusters=None should be an integer"):
+                call(method, options, labels, None)
 
 
 def test_every_method_is_public_and_documented():

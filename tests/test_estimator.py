@@ -59,6 +59,27 @@ def test_options_reach_both_stages():
     assert other.ensemble_.n_labels.max() <= 9
 
 
+@pytest.mark.parametrize("method", gpc.METHODS)
+def test_every_method_gives_the_clusters_asked_for_or_finds_them(method):
+    X, _ = load_iris(return_X_y=True)
+    model = gpc.ConsensusClustering(
+        3, method, n_partitions=8, k_range=(4, 9), random_state=0
+    ).fit(X)
+    assert model.consensus_.method.split(":")[0] == method
+    if method in ("best", "fusion_transfer", "least_squares"):
+        found = gpc.METHODS[method](model.ensemble_)
+        assert np.array_equal(model.labels_, found.labels)
+    else:
+        assert model.consensus_.n_clusters == 3
+
+
+def test_the_number_of_clusters_is_no_option_of_the_method():
+    X, _ = load_iris(return_X_y=True)
+    model = gpc.ConsensusClustering(3, method_options={"n_clusters": 4})
+    with pytest.raises(TypeError, match="n_clusters=4; give it as n_clusters of the"):
+        model.fit(X)
+
+
 def test_pipeline_clone_set_params_and_pandas():
     X, y = load_iris(return_X_y=True, as_frame=True)
     model = gpc.ConsensusClustering(3, n_partitions=10, random_state=0)

@@ -322,6 +322,20 @@ def test_fusion_transfer_ends_where_no_object_gains(seed, threshold, weighted):
     )
 
 
+@pytest.mark.parametrize("rule", ["average", "sum"])
+def test_rounding_is_no_gain_under_any_threshold(rule):
+    # thirds: sums that are 0 come out as 0 only up to rounding
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        n, r = rng.integers(6, 30), rng.choice([2, 4, 5, 10])
+        labels = np.unique(rng.integers(3, size=(n, r)), axis=0)
+        w = np.rint(3 * r * scores(labels, 1 / 3, np.full(r, 1 / r)))
+        result = gpc.fusion_transfer(labels, threshold=1 / 3, rule=rule)
+        assert (np.diff(result.history) < -1e-6).all()
+        if rule == "average":  # of sums, many tie and rounding chooses
+            assert same(result.labels, literal_fusion_transfer(w, rule))
+
+
 def test_a_lower_threshold_gives_fewer_classes():
     labels, _ = noisy(7, n=60, r=10)
     found = [gpc.fusion_transfer(labels, threshold=t).n_clusters for t in (0.2, 0.5)]
@@ -352,6 +366,24 @@ def test_equal_on_the_emulated_device(emulated_cupy, method):
     assert np.array_equal(there.labels.get(), here.labels)
     assert np.array_equal(there.history, here.history)
     assert there.value == here.value
+
+
+@pytest.mark.parametrize(
+    ("method", "bars"),
+    [
+        ("furthest", ["furthest: pairs"]),
+        ("hac", ["hac: pairs", "merge"]),
+        ("fusion_transfer", ["fusion_transfer: pairs", "merge", "transfer"]),
+    ],
+)
+def test_work_on_all_pairs_draws_bars(method, bars, capsys):
+    labels, _ = noisy(4, n=30, r=5)
+    gpc.consensus(
+        labels, None if method == "fusion_transfer" else 3, method, progress=True
+    )
+    said = capsys.readouterr().err
+    for bar in bars:
+        assert bar in said
 
 
 def test_wrong_options_are_named():

@@ -1,5 +1,7 @@
 """What every method outside the loop shares: the door, pairs of objects, the exit."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -36,8 +38,6 @@ def test_pairs_are_the_definition_on_every_backend(backend, missing, weighted):
     found = pairs.matrix()
     assert np.allclose(found, expected, rtol=1e-14, atol=0)
     assert np.array_equal(found, found.T)
-    above = np.triu_indices(23, 1)
-    assert np.array_equal(pairs.condensed_distances(), 1.0 - found[above])
     tile = pairs.tile(np.array([4, 2]), np.array([0, 7, 2]))
     assert np.array_equal(tile, found[np.ix_([4, 2], [0, 7, 2])])
 
@@ -45,11 +45,10 @@ def test_pairs_are_the_definition_on_every_backend(backend, missing, weighted):
 def test_a_matrix_in_many_blocks_is_the_same(monkeypatch):
     labels, _ = noisy(5, n=40, r=5, missing=0.3)
     task = open_task("test", labels, 3, {})
-    whole, distances = task.pairs().matrix(), task.pairs().condensed_distances()
+    whole = task.pairs().matrix()
     monkeypatch.setattr("gpu_consensus.pairs._TILE", 90)
     assert len(list(task.pairs().row_blocks())) == 20
     assert np.array_equal(task.pairs().matrix(), whole)
-    assert np.array_equal(task.pairs().condensed_distances(), distances)
 
 
 @given(st.lists(st.tuples(*[st.integers(-1, 1)] * 3), min_size=1, max_size=30))
@@ -114,6 +113,30 @@ def test_labels_come_back_where_the_codes_were(emulated_cupy):
 def test_wrong_options_say_what_to_do(options, error, message):
     with pytest.raises(error, match=message):
         open_task("test", np.array([[0, 1], [1, 1]]), 2, options)
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "meant"),
+    [
+        ("hac", "linkag", "linkage"),
+        ("vote", "n_cluster", "n_clusters"),
+        ("correspondence", "variants", "variant"),
+        ("best", "measur", "measure"),
+        ("supra", "imbalanced", "imbalance"),
+    ],
+)
+def test_a_slip_of_the_pen_is_told_what_was_meant(method, option, meant):
+    labels = np.array([[0, 1], [1, 1]])
+    arguments = () if method in ("best", "vote") else (2,)
+    with pytest.raises(TypeError, match=f"{method}.* choose one of '{meant}'"):
+        gpc.METHODS[method](labels, *arguments, **{option: 1})
+
+
+def test_memory_is_unknown_where_nothing_tells_it(monkeypatch):
+    monkeypatch.setattr(Path, "is_file", lambda path: False)
+    monkeypatch.delattr("os.sysconf_names")
+    assert available_memory() is None
+    check_memory("test", 2**62, None, "ask for less")
 
 
 def test_wrong_numbers_of_clusters_say_what_to_do():

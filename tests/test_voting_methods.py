@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 import sys
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -442,6 +443,28 @@ def test_best_by_a_measure_of_ones_own():
     assert gpc.best(labels, scaled, higher_is_better=False).objective > 0
 
 
+@pytest.mark.parametrize("measure", MEASURES)
+def test_best_knows_the_direction_of_our_functions(measure):
+    labels, _ = noisy(3, n=50, r=8)
+    named = gpc.best(labels, measure)
+    given_as_function = gpc.best(labels, getattr(gpc.metrics, measure))
+    assert given_as_function.details["partition"] == named.details["partition"]
+    assert given_as_function.value == named.value
+
+
+def test_best_takes_any_callable_but_no_nan():
+    class Own:
+        __hash__ = None
+
+        def __call__(self, a, b):
+            return gpc.metrics.nmi(a, b)
+
+    labels, _ = noisy(3, n=50, r=8)
+    assert gpc.best(labels, Own()).value == gpc.best(labels, "nmi").value
+    with pytest.raises(ValueError, match=r"measure=.* returned nan; it should return"):
+        gpc.best(labels, lambda a, b: float("nan"))
+
+
 def test_best_completes_partitions_by_the_rule_of_predict():
     labels, _ = noisy(4, n=80, r=10, missing=0.5)
     weights = np.linspace(1, 2, 10)
@@ -525,6 +548,19 @@ def test_wrong_options_are_named():
         gpc.cvote(E1, 2, alignment="ada")
     with pytest.raises(MemoryError, match="cvote needs"):
         gpc.cvote(E1, 2, memory_limit=10)
+
+
+def test_cvote_counts_the_votes_of_all_objects():
+    labels = np.repeat(np.arange(50), 400)[:, None] * [1, 1]
+    tracemalloc.start()
+    try:
+        gpc.cvote(labels, memory_limit=18 * 10**6)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 18 * 10**6
+    with pytest.raises(MemoryError, match=r"cvote needs 16\.1 MB"):
+        gpc.cvote(labels, memory_limit=16 * 10**6)
 
 
 @pytest.mark.filterwarnings(FEWER)

@@ -53,6 +53,13 @@ METHODS: dict[str, Callable[..., Consensus]] = {
 }
 """The label methods: an ensemble in, a consensus out."""
 
+FINDERS = frozenset({"best", "fusion_transfer", "least_squares"})
+"""The methods whose nature it is to find the number of clusters.
+
+Others can do without being told it, but are better told: those that vote then take the
+largest number of labels in a partition.
+"""
+
 CHECKPOINTED = frozenset({"kcc", "sec", "ivc", "ipvc", "ipc", "qmi"})
 """The methods that take ``checkpoint``: those that may run for hours."""
 
@@ -102,7 +109,7 @@ def consensus(
 
 
 def finds_n_clusters(method: str) -> bool:
-    """Whether a method finds the number of clusters if it is not told it.
+    """Whether a method can do without being told the number of clusters.
 
     Examples
     --------

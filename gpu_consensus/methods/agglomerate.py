@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.memory import check_memory
+from gpu_consensus.progress import progress_bar
 from gpu_consensus.task import Distinct, Task
 
 _COMBINE: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
@@ -18,7 +19,6 @@ _COMBINE: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
     "single": np.maximum,
     "complete": np.minimum,
 }
-LINKAGES = tuple(_COMBINE)
 
 
 class Merge(NamedTuple):
@@ -71,11 +71,13 @@ def likeness(
     whole = task.equal_weights and not task.ensemble.n_missing.any()
     matrix = np.empty((m, m))
     everyone = np.arange(m)
-    for rows in pairs.row_blocks():
-        if whole:
-            matrix[rows] = pairs.weighted(rows, everyone)[0]
-        else:
-            matrix[rows] = pairs.tile(rows, everyone)
+    with progress_bar(task.progress, f"{task.method}: pairs", m) as advance:
+        for rows in pairs.row_blocks():
+            if whole:
+                matrix[rows] = pairs.weighted(rows, everyone)[0]
+            else:
+                matrix[rows] = pairs.tile(rows, everyone)
+            advance(len(rows))
     return Likeness(matrix, float(task.ensemble.n_partitions) if whole else 1.0)
 
 
@@ -86,6 +88,7 @@ def agglomerate(
     *,
     least: float = -np.inf,
     n_left: int = 1,
+    progress: bool = False,
 ) -> list[Merge]:
     """Merge the two most alike classes, again and again.
 
@@ -107,6 +110,8 @@ def agglomerate(
         Stop before a merge of less likeness.
     n_left : int, default 1
         Stop at so many classes.
+    progress : bool, default False
+        Draw a bar of the merges.
 
     Returns
     -------
@@ -120,12 +125,14 @@ def agglomerate(
     """
     classes = _Classes(matrix, np.asarray(sizes, dtype=np.float64), linkage)
     merges: list[Merge] = []
-    while classes.n_left > n_left:
-        a, b, score = classes.best_pair()
-        if score < least:
-            break
-        merges.append(Merge(int(classes.name[a]), int(classes.name[b]), score))
-        classes.merge(a, b)
+    with progress_bar(progress, "merge", max(classes.n_left - n_left, 0)) as advance:
+        while classes.n_left > n_left:
+            a, b, score = classes.best_pair()
+            if score < least:
+                break
+            merges.append(Merge(int(classes.name[a]), int(classes.name[b]), score))
+            classes.merge(a, b)
+            advance()
     return merges
 
 

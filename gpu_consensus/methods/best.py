@@ -28,7 +28,6 @@ _SIGN: dict[str, int] = {
 }
 """Measures of two clusterings; -1: lower is better."""
 
-_FUNCTIONS = {getattr(metrics, name) for name in _SIGN}
 _SYMMETRIC = set(_SIGN) - {"purity"}
 
 
@@ -54,10 +53,10 @@ def best(
         largest mean share, the rule of ``Consensus.predict``. Completed partitions are
         compared with the partitions as they are.
     measure : str or callable, default "rand_distance"
-        A measure of :mod:`gpu_consensus.metrics` for two label vectors, or
-        ``measure(partition, labels) -> float``.
+        A measure of :mod:`gpu_consensus.metrics` for two label vectors, by name or as
+        the function, or your own ``measure(partition, labels) -> float``.
     higher_is_better : bool, default True
-        Of a callable; for a name it is known.
+        Of a measure of your own; of ours it is known.
     **options
         ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
         ``random_state`` (of no effect: nothing is drawn), ``progress``.
@@ -83,22 +82,27 @@ def best(
     >>> result.details["partition"], result.labels.tolist()
     (0, [0, 0, 1, 1])
     """
-    if callable(measure):
-        sign, function = (1 if higher_is_better else -1), measure
+    name = next((n for n in _SIGN if measure is getattr(metrics, n)), measure)
+    function: Callable[[Any, Any], float]
+    if callable(name):
+        sign, function = (1 if higher_is_better else -1), name
     else:
-        sign = _SIGN[check_choice("measure", measure, _SIGN)]
-        function = getattr(metrics, measure)
+        sign = _SIGN[check_choice("measure", name, _SIGN)]
+        function = getattr(metrics, name)
     task = open_task("best", ensemble, None, options)
     n_partitions = task.ensemble.n_partitions
     # of two complete partitions, these measures do not ask which comes first
-    is_symmetric = measure in _SYMMETRIC and not task.ensemble.n_missing.any()
+    is_own = callable(name)
+    is_symmetric = (
+        not is_own and name in _SYMMETRIC and not task.ensemble.n_missing.any()
+    )
     found = np.empty((n_partitions, n_partitions))
     with progress_bar(task.progress, "best", n_partitions) as advance:
         for i in range(n_partitions):
             candidate = _completed(task, i)
             others = range(i, n_partitions) if is_symmetric else range(n_partitions)
             for j in others:
-                found[i, j] = _compare(task, j, candidate, function)
+                found[i, j] = _compare(task, j, candidate, function, is_own)
             if is_symmetric:
                 found[i:, i] = found[i, i:]
             advance()
@@ -135,13 +139,23 @@ def _completed(task: Task, i: int) -> Encoded:
 
 
 def _compare(
-    task: Task, j: int, candidate: Encoded, function: Callable[[Any, Any], float]
+    task: Task,
+    j: int,
+    candidate: Encoded,
+    function: Callable[[Any, Any], float],
+    is_own: bool,
 ) -> float:
     """Return the measure between partition ``j`` and a complete one."""
     codes, k_j = task.codes[j], int(task.ensemble.n_labels[j])
-    if function in _FUNCTIONS:
+    if not is_own:
         return function(Encoded(codes, k_j, f"partition {j}"), candidate)
     here = codes < k_j
-    return function(
+    found = function(
         codes[here].astype(np.int64), candidate.codes[here].astype(np.int64)
     )
+    if not np.isfinite(found):
+        raise ValueError(
+            f"measure={function!r} returned {found!r}; it should return a finite "
+            "number for any two label vectors."
+        )
+    return found

@@ -88,9 +88,9 @@ def cvote(
     distinct = task.distinct()
     k = int(task.ensemble.n_labels[order[0]])
     n_rows = len(distinct.first)
-    check_memory(
-        "cvote", 32 * n_rows * k, task.memory_limit, "use kcc, which needs less"
-    )
+    # the votes of all objects, in the result, are gathered from those that differ
+    n_bytes = (32 * n_rows + 16 * task.given.n_samples) * k
+    check_memory("cvote", n_bytes, task.memory_limit, "use kcc, which needs less")
     votes = _votes(task, distinct, order, alignment)
     mass = votes * distinct.size[:, None]
     joint = mass / mass.sum()

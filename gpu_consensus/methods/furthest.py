@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.methods.disagreement import Agreement, pair_agreement
 from gpu_consensus.pairs import Pairs
+from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
 from gpu_consensus.task import Distinct, Task, open_task
 
@@ -82,7 +84,8 @@ def furthest(ensemble: Any, n_clusters: int | None = None, **options: Any) -> Co
     history = [found.objective]
     if most > 1:
         distance = np.full(pairs.n_samples, np.inf)
-        start = _furthest_pair(pairs, lambda: _outlier(task, distinct))
+        outlier = functools.partial(_outlier, task, distinct)
+        start = _furthest_pair(pairs, outlier, task.progress)
         chosen: list[int] = []
         labels = nearest.copy()
         while len(chosen) < most:
@@ -129,7 +132,9 @@ def _outlier(task: Task, distinct: Distinct) -> int:
     return int((total / weight).argmin())
 
 
-def _furthest_pair(pairs: Pairs, start: Callable[[], int]) -> tuple[int, int]:
+def _furthest_pair(
+    pairs: Pairs, start: Callable[[], int], progress: bool
+) -> tuple[int, int]:
     """Return two objects at the largest distance, the first such pair if exact."""
     n = pairs.n_samples
     if n > EXACT_ROWS:
@@ -139,12 +144,14 @@ def _furthest_pair(pairs: Pairs, start: Callable[[], int]) -> tuple[int, int]:
         b = int(away.argmax())
         return min(a, b), max(a, b)
     best, pair = -1.0, (0, 1)
-    for rows in pairs.row_blocks():
-        tile = 1.0 - pairs.tile(rows, np.arange(rows[0], n))
-        tile[np.tril_indices(len(rows), 0, tile.shape[1])] = -1.0
-        l, m = divmod(int(tile.argmax()), tile.shape[1])
-        if tile[l, m] > best:
-            best, pair = float(tile[l, m]), (int(rows[l]), int(rows[0]) + m)
-        if best >= 1.0:  # no pair is further
-            break
+    with progress_bar(progress, "furthest: pairs", n) as advance:
+        for rows in pairs.row_blocks():
+            tile = 1.0 - pairs.tile(rows, np.arange(rows[0], n))
+            tile[np.tril_indices(len(rows), 0, tile.shape[1])] = -1.0
+            l, m = divmod(int(tile.argmax()), tile.shape[1])
+            if tile[l, m] > best:
+                best, pair = float(tile[l, m]), (int(rows[l]), int(rows[0]) + m)
+            if best >= 1.0:  # no pair is further
+                break
+            advance(len(rows))
     return pair

@@ -25,8 +25,9 @@ def fusion_transfer(
     classes of largest mean s - 1/2 as long as it is at least 0 (so also where nothing
     is gained), never below 2 classes. Transfer then moves the object that gains most to
     the class where it gains most, a new one if it scores below 0 in every class, until
-    no object gains. Ties go to the lowest pair, object and class; without gaps and with
-    equal weights they are exact.
+    no object gains. Ties go to the lowest pair, object and class; without gaps, with
+    equal weights and r ``threshold`` a multiple of 1/2 they are exact, otherwise what
+    is less than 1e-9 counts as 0 where a merge or a move has to gain.
 
     Objects with equal labels are merged first and moved together: an optimal partition
     never separates them, since the gains of moving either to the other add up to more
@@ -80,10 +81,15 @@ def fusion_transfer(
     matrix *= sizes
     matrix *= sizes[:, None]
     inside = (1.0 - threshold) * float((sizes * (sizes - 1)).sum()) / 2
-    merges = agglomerate(matrix, sizes, rule, least=0.0, n_left=2)
+    # sums of halves are exact; elsewhere rounding must look like neither gain nor loss
+    is_exact = unit > 1.0 and (2 * threshold * unit).is_integer()
+    slack = 0.0 if is_exact else 1e-9
+    merges = agglomerate(
+        matrix, sizes, rule, least=-slack, n_left=2, progress=task.progress
+    )
     classes = cut(merges, len(sizes))
     del matrix, found  # transfers read single columns of it, which are made anew
-    transfer = _Transfer(task, distinct, classes, threshold, unit)
+    transfer = _Transfer(task, distinct, classes, threshold, unit, slack)
     scores = [transfer.score]
     with progress_bar(task.progress, "transfer", None) as advance:
         while transfer.step():
@@ -113,10 +119,11 @@ class _Transfer:
         classes: npt.NDArray[np.intp],
         threshold: float,
         unit: float,
+        slack: float,
     ) -> None:
         self.pairs = task.pairs(distinct.first)
         self.sizes = distinct.size.astype(np.float64)
-        self.threshold, self.unit = threshold, unit
+        self.threshold, self.unit, self.slack = threshold, unit, slack
         _, self.own = np.unique(classes, return_inverse=True)
         self.members = np.bincount(self.own)
         n_groups, n_classes = len(self.own), len(self.members)
@@ -130,8 +137,6 @@ class _Transfer:
         self.new = n_classes
         self.gain[:, self.new] = 0.0
         self.score = float(self._at_own().sum()) / 2
-        # rounding must not look like a gain; counts are exact
-        self.slack = 0.0 if unit > 1.0 else 1e-9
         self.best = np.empty(n_groups)
         self.where = np.empty(n_groups, dtype=np.intp)
         for rows in self.pairs.row_blocks():

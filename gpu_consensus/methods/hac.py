@@ -73,7 +73,7 @@ def hac(
     if linkage == "average":
         matrix *= sizes
         matrix *= sizes[:, None]
-    merges = agglomerate(matrix, sizes, linkage)
+    merges = agglomerate(matrix, sizes, linkage, progress=task.progress)
     made = len(sizes) - task.k
     _, labels = np.unique(cut(merges[:made], len(sizes)), return_inverse=True)
     labels = labels[distinct.group]
