@@ -321,7 +321,13 @@ def _run(
         return
     from joblib import Parallel, delayed
 
-    workers = Parallel(n_workers, prefer="threads", return_as="generator_unordered")
+    try:
+        workers = Parallel(n_workers, prefer="threads", return_as="generator_unordered")
+    except ValueError as error:
+        raise ValueError(
+            f"joblib cannot hand out partitions as they are done ({error}); use "
+            "joblib.parallel_config('threading') or ('loky')."
+        ) from error
     with closing(workers(delayed(maker.make)(*task) for task in tasks)) as results:
         yield from results
 
