@@ -151,6 +151,17 @@ def test_columns_far_smaller_than_others_still_count(strategy):
         assert adjusted_rand_score(a, b) > 0.95
 
 
+def test_cosine_of_rows_that_are_all_too_short():
+    X, _ = blobs(30)
+    with pytest.raises(ValueError, match="too short for metric='cosine'"):
+        generate_partitions(X * 1e-200, 2, n_clusters=3, metric="cosine")
+    # columns too small to see are no reason to give up the others
+    X[:, ::2] *= 1e-200
+    options = {"n_features": 1, "metric": "cosine", "random_state": 0}
+    ens = generate_partitions(X, 8, "rfs", 2, **options)
+    assert set(ens.n_labels.tolist()) == {1, 2}
+
+
 def test_thread_pools_are_left_as_they_were():
     X, _ = blobs()
     for limit in (1, 3):

@@ -71,7 +71,8 @@ def _plain(value: Any) -> str:
 
 
 def _name(named: Any) -> str:
-    return f"{named.__module__}.{getattr(named, '__qualname__', named.__name__)}"
+    module = getattr(named, "__module__", None)  # a ufunc may have none
+    return f"{module}.{getattr(named, '__qualname__', named.__name__)}"
 
 
 def _listed(texts: Iterable[str]) -> str:

@@ -10,7 +10,13 @@ import numpy.typing as npt
 
 from gpu_consensus.encoding import encode
 from gpu_consensus.generation import bases, views
-from gpu_consensus.generation.rows import Rows, assign, is_sparse, prepare
+from gpu_consensus.generation.rows import (
+    Rows,
+    assign,
+    check_directions,
+    is_sparse,
+    prepare,
+)
 from gpu_consensus.generation.store import digest
 from gpu_consensus.kmeans import centroids_of, cluster_rows, nearest
 from gpu_consensus.threads import one_thread
@@ -136,6 +142,7 @@ def make_maker(
     with one_thread():
         if not recipe.changes_columns:
             rows = prepare(X, metric, np.float32)
+            check_directions(X, rows)
         elif metric == "euclidean" and not is_sparse(X):
             rows = prepare(X, metric, np.float32)
             if recipe.strategy != "projection" and _loses_columns(X, rows):

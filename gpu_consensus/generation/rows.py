@@ -324,12 +324,16 @@ def inverse_norms(X: Any) -> Floats:
         )
     inverse = np.zeros(norms.shape)
     directed = norms > np.finfo(float_type(X)).tiny
-    if not directed.any() and (X.data if is_sparse(X) else X).any():
+    inverse[directed] = 1 / norms[directed]
+    return inverse
+
+
+def check_directions(X: Any, rows: Rows) -> None:
+    """Raise if no row of ``X`` has a direction although not all of it is zero."""
+    if not rows.has_direction().any() and (X.data if is_sparse(X) else X).any():
         raise ValueError(
             "the rows of X are too short for metric='cosine'; multiply X by a constant."
         )
-    inverse[directed] = 1 / norms[directed]
-    return inverse
 
 
 def is_sparse(X: Any) -> bool:
