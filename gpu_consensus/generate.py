@@ -120,7 +120,8 @@ def generate_partitions(
         Partitions made at the same time, -1 for one per core; the result does not
         depend on it. By default what ``joblib.parallel_config`` says, else one per
         core. Each worker computes on one thread; they share one float32 copy of
-        ``X``. Threads are used; for a callable that is mostly Python,
+        ``X``, and each holds the columns or rows that its partition alone sees.
+        Threads are used; for a callable that is mostly Python,
         ``joblib.parallel_config("loky")`` brings processes.
     random_state : int, SeedSequence, Generator or RandomState, optional
         Seed.
@@ -142,12 +143,13 @@ def generate_partitions(
     -----
     A basic partition should be good and unlike the others; that it is the end of a
     descent adds little to the consensus. So the defaults trade one to three percent
-    of each partition's own objective (measured on pendigits, letter and mnist) for
+    of a partition's own objective (the mean on pendigits, letter and mnist) for
     time: ``max_iter`` stops the descent early, ``rows_per_cluster`` keeps its cost
     from growing with n (only the last labelling sees every row), and float32 halves
     the traffic but cannot tell rows apart whose distance is below about 1/3000 of
-    the spread of the data. A partition may come out with fewer labels than the k
-    that was drawn. ``max_iter=300, rows_per_cluster=None`` runs to the end, and
+    the spread of the data (for sparse rows and "cosine", 1/250 of their length). A
+    partition may come out with fewer labels than the k that was drawn.
+    ``max_iter=300, rows_per_cluster=None`` runs to the end, and
     ``base=sklearn.cluster.KMeans(n_init=1)`` does so in float64.
 
     References
@@ -321,7 +323,13 @@ def _run(
         return
     from joblib import Parallel, delayed
 
-    workers = Parallel(n_workers, prefer="threads", return_as="generator_unordered")
+    try:
+        workers = Parallel(n_workers, prefer="threads", return_as="generator_unordered")
+    except ValueError as error:
+        raise ValueError(
+            f"joblib cannot hand out partitions as they are done ({error}); use "
+            "joblib.parallel_config('threading') or ('loky')."
+        ) from error
     with closing(workers(delayed(maker.make)(*task) for task in tasks)) as results:
         yield from results
 

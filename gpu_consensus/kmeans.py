@@ -86,6 +86,7 @@ def kmeans(
         rows_per_cluster = check_int("rows_per_cluster", rows_per_cluster, 1)
     with one_thread():
         rows = rows_module.prepare(X, metric)
+        rows_module.check_directions(X, rows)
         labels, centroids = cluster_rows(
             rows, n_clusters, seed, max_iter, rows_per_cluster, init
         )

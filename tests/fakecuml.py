@@ -10,6 +10,9 @@ from importlib.machinery import ModuleSpec
 
 import numpy as np
 import sklearn.cluster
+from scipy.spatial.distance import cdist
+
+STRAY = 4.5  # where the emptied clusters left their centroids, in every coordinate
 
 
 def make_kmeans(cupy):
@@ -30,10 +33,14 @@ def make_kmeans(cupy):
             # every other label is skipped, as if those clusters had emptied; int64 as
             # for large n * d
             self.labels_ = cupy.asarray(2 * labels.astype(np.int64))
+            centers = np.repeat(self._model.cluster_centers_, 2, axis=0)
+            centers[1::2] = STRAY
+            self.cluster_centers_ = cupy.asarray(centers)
             return self
 
         def predict(self, X):
-            return cupy.asarray(2 * self._model.predict(X.get()).astype(np.int64))
+            apart = cdist(X.get(), self.cluster_centers_.get())
+            return cupy.asarray(apart.argmin(axis=1).astype(np.int64))
 
     return KMeans
 

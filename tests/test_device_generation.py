@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse
 
 import gpu_consensus as gpc
+from gpu_consensus.generation import device
 
 
 @pytest.fixture
@@ -64,6 +65,23 @@ def test_the_same_views_are_drawn_as_on_the_host(cupy):
         a, b = there.labels[:, i], here.labels[:, i]
         assert np.array_equal(a == -1, b == -1)
         assert gpc.metrics.adjusted_rand(a, b) == 1
+
+
+def test_rows_near_an_emptied_centroid_go_to_the_next(cupy):
+    X = np.array([[0.0], [9.0]] * 20 + [[fakecuml.STRAY + 0.3]])
+    ens = gpc.generate_partitions(
+        X, 30, "rows", n_clusters=2, complete=True, backend="cupy", random_state=0
+    )
+    for labels in ens.labels.T:
+        assert labels[-1] in labels[:2]
+        if labels[0] != labels[1]:
+            assert labels[-1] == labels[1]
+
+
+def test_zipf_leaves_a_constant_column_as_it_is(cupy):
+    X = cupy.asarray(np.full((90, 1), 0.1, dtype=np.float32))
+    assert float(X.get().std()) > 0  # rounding alone
+    assert device.column_scale(X, "zipf").tolist() == [1]
 
 
 def test_auto_follows_the_features(cupy):

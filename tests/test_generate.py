@@ -21,6 +21,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score, pairwise_distances_argmin
 from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import gpu_consensus
@@ -126,6 +127,39 @@ def test_processes_give_the_same():
     with parallel_config("loky", n_jobs=2):
         processes = generate_partitions(X, 4, n_clusters=3, random_state=5)
     assert same(threads, processes)
+
+
+def test_a_joblib_backend_that_cannot_stream_is_refused():
+    X, _ = blobs()
+    with (
+        parallel_config("multiprocessing", n_jobs=2),
+        pytest.raises(ValueError, match=r"as they are done .*'threading'"),
+    ):
+        generate_partitions(X, 2, n_clusters=3, random_state=0)
+
+
+@pytest.mark.parametrize("strategy", ["rfs", "zipf"])
+def test_columns_far_smaller_than_others_still_count(strategy):
+    X, _ = blobs(60)
+    exponents = np.array([0, 0, 0, -150, -150, -150])
+    options = {"n_clusters": 3, "random_state": 0, "n_jobs": 1, "k_range": (3, 3)}
+    if strategy == "rfs":
+        options["n_features"] = 1  # alone, so that its scale cannot matter
+    plain = generate_partitions(X, 8, strategy, **options)
+    other = generate_partitions(np.ldexp(X, exponents), 8, strategy, **options)
+    for a, b in zip(plain.codes, other.codes, strict=True):
+        assert adjusted_rand_score(a, b) > 0.95
+
+
+def test_cosine_of_rows_that_are_all_too_short():
+    X, _ = blobs(30)
+    with pytest.raises(ValueError, match="too short for metric='cosine'"):
+        generate_partitions(X * 1e-200, 2, n_clusters=3, metric="cosine")
+    # columns too small to see are no reason to give up the others
+    X[:, ::2] *= 1e-200
+    options = {"n_features": 1, "metric": "cosine", "random_state": 0}
+    ens = generate_partitions(X, 8, "rfs", 2, **options)
+    assert set(ens.n_labels.tolist()) == {1, 2}
 
 
 def test_thread_pools_are_left_as_they_were():
@@ -510,6 +544,12 @@ def test_bad_options(options, error, message):
     assert "\n" not in str(caught.value)
 
 
+def test_more_clusters_than_codes():
+    X = np.arange(70_000.0)[:, None]
+    with pytest.raises(ValueError, match="should end at 65535 at most"):
+        generate_partitions(X, 1, "restarts", 66_000)
+
+
 def test_backends_run_on_the_cpu():
     X, _ = blobs(30)
     runs = [
@@ -787,6 +827,35 @@ def test_checkpoint_knows_the_parameters_of_a_clusterer(tmp_path):
         generate_partitions(
             X, 2, base=AgglomerativeClustering(linkage="single"), **options
         )
+
+
+def twice(X):
+    return 2 * X
+
+
+def thrice(X):
+    return 3 * X
+
+
+def test_checkpoint_knows_a_clusterer_from_another_process(tmp_path):
+    X, _ = blobs(30)
+    options = {"k_range": (3, 3), "random_state": 0, "checkpoint": tmp_path / "run"}
+
+    def run(function, start):
+        steps = FunctionTransformer(function), KMeans(3, init=start, n_init=1)
+        steps[1].set_params(random_state=np.random.RandomState(0))
+        return generate_partitions(X, 2, base=make_pipeline(*steps), **options)
+
+    first = run(twice, np.zeros((3, 6)))
+    # a new process would find its functions and generators at other addresses
+    assert " at 0x" not in (tmp_path / "run" / "call.json").read_text().lower()
+    assert same(first, run(twice, np.zeros((3, 6))))
+    with pytest.raises(ValueError, match="belongs to another call"):
+        run(thrice, np.zeros((3, 6)))
+    start = np.zeros((3, 6))
+    start[1, 1] = 1e-12
+    with pytest.raises(ValueError, match="belongs to another call"):
+        run(twice, start)
 
 
 def test_damaged_checkpoint(tmp_path):

@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score, pairwise_distances_argmin
 from threadpoolctl import threadpool_limits
 
-from gpu_consensus.kmeans import kmeans, nearest
+from gpu_consensus.kmeans import centroids_of, kmeans, nearest
 
 
 def blobs(n=120, d=6, n_blobs=3, seed=0):
@@ -150,6 +150,12 @@ def test_cosine_refuses_rows_it_cannot_measure():
         kmeans(np.array([[1.0], [1e200]]), 1, 0, metric="cosine")
 
 
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_cosine_refuses_rows_that_are_all_too_short(form):
+    with pytest.raises(ValueError, match="too short for metric='cosine'; multiply"):
+        kmeans(form(np.array([[1e-200], [2e-200]])), 1, 0, metric="cosine")
+
+
 def inertia(X, labels):
     """What k-means minimises: squared distances from the means."""
     return sum(
@@ -224,6 +230,36 @@ def test_centroids_learned_from_a_sample_label_every_row(metric, form):
     whole, others = kmeans(X, 4, 1, metric=metric)
     assert adjusted_rand_score(whole, labels) == 1
     assert not np.allclose(centroids, others)  # they saw fewer rows
+
+
+@pytest.mark.parametrize(
+    ("spread", "constant", "dtype"),
+    [(1e-25, 1e20, np.float32), (1e-305, 1e10, np.float64)],
+)
+def test_a_large_constant_column_changes_nothing(spread, constant, dtype):
+    X, truth = blobs()
+    wide = np.column_stack([X * spread, np.full(len(X), constant)]).astype(dtype)
+    labels, centroids = kmeans(wide, 3, seed=0)
+    assert adjusted_rand_score(truth, labels) == 1
+    assert np.array_equal(nearest(wide, centroids), labels)
+
+
+def test_the_largest_floats_have_a_nearest_centroid():
+    X = np.array([[-1.7e308], [-1.6e308], [1.7e308]])
+    labels, centroids = kmeans(X, 2, seed=0)
+    assert labels[0] == labels[1] != labels[2]
+    assert np.array_equal(nearest(X, centroids), labels)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_means_of_many_rows_in_float32(form):
+    n = 400_000
+    X = np.full((n, 1), 0.1, dtype=np.float32)
+    X[0] = 1  # sets the scale
+    X[1 : n // 2 + 2] = 0  # the origin
+    codes = (X[:, 0] == np.float32(0.1)).astype(np.int32)
+    found = centroids_of(form(X), codes, 2)
+    assert np.allclose(found, [[1 / (n // 2 + 2)], [0.1]], rtol=1e-4, atol=1e-5)
 
 
 def test_a_sample_without_enough_distinct_rows_is_given_up():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+
+from gpu_consensus.generation.store import digest
 
 
 def needs_n_clusters(base: Any) -> bool:
@@ -43,14 +46,37 @@ def cluster(base: Any, X: Any, n_clusters: int | None, seed: int) -> Any:
 
 def describe(base: Any) -> str:
     """Name a base so that two calls can be compared; parameters included."""
-    if isinstance(base, str):
-        return base
-    named = base if hasattr(base, "__qualname__") else type(base)
-    text = f"{named.__module__}.{named.__qualname__}"
-    if not _is_clusterer(base):
-        return text
-    parameters = sorted(base.get_params().items())
-    return f"{text}({', '.join(f'{name}={value!r}' for name, value in parameters)})"
+    return base if isinstance(base, str) else _plain(base)
+
+
+def _plain(value: Any) -> str:
+    """Describe a parameter by what it is, never by where in memory it is.
+
+    Seeds are left out, because each partition sets its own.
+    """
+    if isinstance(value, dict):
+        return f"{{{_listed(f'{key!r}: {_plain(v)}' for key, v in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{_listed(_plain(v) for v in value)}]"
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return f"{value.dtype} array {value.shape} {digest(np.atleast_1d(value))}"
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        items = sorted(value.get_params(deep=False).items())
+        chosen = (f"{k}={_plain(v)}" for k, v in items if k != "random_state")
+        return f"{_name(type(value))}({_listed(chosen)})"
+    if callable(value):
+        return _name(value if hasattr(value, "__name__") else type(value))
+    text = repr(value)
+    return _name(type(value)) if " at 0x" in text else text
+
+
+def _name(named: Any) -> str:
+    module = getattr(named, "__module__", None)  # a ufunc may have none
+    return f"{module}.{getattr(named, '__qualname__', named.__name__)}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join(texts)
 
 
 def _is_clusterer(base: Any) -> bool:

@@ -80,7 +80,9 @@ def column_scale(X: Any, strategy: str) -> npt.NDArray[np.float64] | None:
     if strategy != "zipf":
         return None
     spread: npt.NDArray[np.float64] = to_host(X.std(axis=0)).astype(np.float64)
-    return 1 / np.where(spread == 0, 1, spread)
+    # rounding errors are all the spread that a constant column may show
+    constant = to_host(X.max(axis=0) == X.min(axis=0)) | (spread == 0)
+    return 1 / np.where(constant, 1, spread)
 
 
 @dataclass(frozen=True)
@@ -137,10 +139,24 @@ class DeviceMaker:
         if self.complete:
             others = np.setdiff1d(np.arange(n), rows, assume_unique=True)
             place = xp.asarray(others)
-            near = xp.searchsorted(used, model.predict(view[place]))
-            # a centroid without rows of its own may still be the nearest
-            codes[place] = xp.minimum(near, n_labels - 1)
+            codes[place] = _nearest_used(model, used, view[place])
         return i, codes, n_labels
+
+
+def _nearest_used(model: Any, used: Any, X: Any) -> Any:
+    """Return which of the ``used`` centroids is the nearest to each row.
+
+    A centroid that lost its rows may still be nearest of all; its rows go to the next.
+    """
+    xp = require_device()
+    predicted = model.predict(X)
+    near = xp.minimum(xp.searchsorted(used, predicted), len(used) - 1)
+    lost = xp.flatnonzero(used[near] != predicted)
+    if lost.size:
+        centroids = xp.asarray(model.cluster_centers_)[used]
+        bias = (centroids * centroids).sum(axis=1) / 2
+        near[lost] = (X[lost] @ centroids.T - bias).argmax(axis=1)
+    return near
 
 
 def wants_device(backend: str, X: Any, base: Any) -> bool:

@@ -10,12 +10,19 @@ import numpy.typing as npt
 
 from gpu_consensus.encoding import encode
 from gpu_consensus.generation import bases, views
-from gpu_consensus.generation.rows import Rows, assign, is_sparse, prepare
+from gpu_consensus.generation.rows import (
+    Rows,
+    assign,
+    check_directions,
+    is_sparse,
+    prepare,
+)
 from gpu_consensus.generation.store import digest
 from gpu_consensus.kmeans import centroids_of, cluster_rows, nearest
 from gpu_consensus.threads import one_thread
 
 Codes = npt.NDArray[Any]
+SMALLEST = 2.0**-96  # of a column whose float32 still have digits to draw it from
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,8 @@ class HostMaker:
         How hard k-means tries; ``max_iter`` is None for other bases.
     rows : Rows or None
         ``X`` in float32, measured once for all partitions. None where k-means is not
-        the base, or has to see drawn columns of ``X`` itself.
+        the base, or has to see drawn columns of ``X`` itself: sparse, for "cosine", or
+        of scales too different for float32.
     """
 
     X: Any
@@ -85,6 +93,7 @@ class HostMaker:
             shown = self.X if view is None else view.coordinates
             shown = views.draw_view(shown, self.recipe, self.scale, rng)
             view = prepare(shown, self.metric, np.float32)
+            del shown  # as large as the features for "zipf"
         rows = views.draw_rows(view.n_samples, self.recipe, rng)
         sample = view if rows is None else view.take(rows)
         assert self.recipe.k_range is not None
@@ -133,12 +142,24 @@ def make_maker(
     with one_thread():
         if not recipe.changes_columns:
             rows = prepare(X, metric, np.float32)
+            check_directions(X, rows)
         elif metric == "euclidean" and not is_sparse(X):
             rows = prepare(X, metric, np.float32)
-            scale = views.column_scale(rows.coordinates, recipe.strategy)
+            if recipe.strategy != "projection" and _loses_columns(X, rows):
+                rows = None
+            else:
+                scale = views.column_scale(rows.coordinates, recipe.strategy)
     return HostMaker(
         X, recipe, metric, base, complete, scale, max_iter, rows_per_cluster, rows
     )
+
+
+def _loses_columns(X: npt.NDArray[Any], rows: Rows) -> bool:
+    """Whether a column is too small beside the largest to be float32 on its scale."""
+    moved = rows.coordinates
+    reach = np.maximum(moved.max(axis=0), -moved.min(axis=0))
+    varies = X.max(axis=0) > X.min(axis=0)
+    return bool((varies & (reach < SMALLEST)).any())
 
 
 def _codes(

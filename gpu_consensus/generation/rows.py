@@ -12,6 +12,7 @@ import numpy.typing as npt
 METRICS = ("euclidean", "cosine")
 DENSE_BYTES = 1 << 18  # of scores held at a time: what stays near the core
 SPARSE_BYTES = 1 << 24  # cutting sparse rows copies them, so cut seldom
+SUM_ROWS = 4096  # summed in float32 before rounding errors would be seen
 ORIGIN_ROWS = 1024  # looked at to find where the data lies
 
 Labels = npt.NDArray[np.int32]
@@ -140,8 +141,12 @@ class Rows:
             centroids = wide
         if self.metric == "cosine":
             return centroids
-        found = np.ldexp(centroids, self.exponent)
-        return found if self.origin is None else found + self.origin
+        if self.origin is None:
+            return np.asarray(np.ldexp(centroids, self.exponent))
+        if self.exponent > 0:  # the range of large numbers may be no float
+            found = centroids + np.ldexp(self.origin, -self.exponent)
+            return np.asarray(np.ldexp(found, self.exponent))
+        return np.asarray(np.ldexp(centroids, self.exponent) + self.origin)
 
     def centroids_in(self, centroids: Floats) -> Floats:
         """Express centroids given in the coordinates of the features in these."""
@@ -150,7 +155,7 @@ class Rows:
         elif self.origin is None:
             found = np.ldexp(centroids, -self.exponent)
         else:
-            found = np.ldexp(centroids - self.origin, -self.exponent)
+            found = _moved(centroids, self.origin, self.exponent)
         found = found if self.used is None else found[:, self.used]
         return np.asarray(found, dtype=self.half.dtype)
 
@@ -195,10 +200,9 @@ def prepare(X: Any, metric: str, dtype: Any = None) -> Rows:
     # halves, because the range of what a float can hold is no float
     reach = np.maximum(X.max(axis=0) / 2 - origin / 2, origin / 2 - X.min(axis=0) / 2)
     exponent = 1 + _exponent(reach.max())
-    shift = np.ldexp(origin, -exponent)
     moved = np.empty((n, d + 1), dtype=dtype)
     for rows in blocks:
-        moved[rows, :d] = np.ldexp(X[rows].astype(wide), -exponent) - shift
+        moved[rows, :d] = _moved(X[rows].astype(wide), origin, exponent)
     moved[:, d] = 1
     half = _half_squares(moved[:, :d])
     return Rows(moved, half, metric, d, origin, exponent)
@@ -261,18 +265,28 @@ def _score_blocks(rows: Rows, centroids: Floats) -> Iterator[tuple[slice, Floats
 
 
 def sums(rows: Rows, codes: npt.NDArray[Any], n_clusters: int) -> Floats:
-    """Sum the rows of each cluster, in row order; code ``n_clusters`` means none."""
+    """Sum the rows of each cluster, in row order; code ``n_clusters`` means none.
+
+    Long sums are held in float64: in float32 a million equal numbers are off by
+    percents.
+    """
     from scipy.sparse import coo_array, csr_array
 
     X, n = rows.X, rows.n_samples
     if is_sparse(X):
         owners = np.repeat(codes, np.diff(X.indptr))
         shape = (n_clusters + 1, X.shape[1])
-        found = coo_array((X.data, (owners, X.indices)), shape=shape).toarray()
-        return np.asarray(found[:n_clusters])
-    parts = (np.ones(n, dtype=X.dtype), codes, np.arange(n + 1))
-    member = csr_array(parts, shape=(n, n_clusters + 1))
-    return np.asarray((member.T @ X)[:n_clusters, : rows.n_features])
+        data = X.data.astype(np.float64)
+        found = coo_array((data, (owners, X.indices)), shape=shape).toarray()
+        return np.asarray(found[:n_clusters], dtype=X.dtype)
+    total = np.zeros((n_clusters + 1, X.shape[1]))
+    step = max(SUM_ROWS, 4 * n_clusters)
+    for begin in range(0, n, step):
+        part, own = X[begin : begin + step], codes[begin : begin + step]
+        entries = (np.ones(len(own), dtype=X.dtype), own, np.arange(len(own) + 1))
+        member = csr_array(entries, shape=(len(own), n_clusters + 1))
+        total += member.T @ part
+    return np.asarray(total[:n_clusters, : rows.n_features], dtype=X.dtype)
 
 
 def means(rows: Rows, codes: npt.NDArray[Any], previous: Floats) -> Floats:
@@ -314,6 +328,14 @@ def inverse_norms(X: Any) -> Floats:
     return inverse
 
 
+def check_directions(X: Any, rows: Rows) -> None:
+    """Raise if no row of ``X`` has a direction although not all of it is zero."""
+    if not rows.has_direction().any() and (X.data if is_sparse(X) else X).any():
+        raise ValueError(
+            "the rows of X are too short for metric='cosine'; multiply X by a constant."
+        )
+
+
 def is_sparse(X: Any) -> bool:
     """Whether ``X`` is a scipy sparse matrix or array."""
     return hasattr(X, "tocsr")
@@ -322,6 +344,13 @@ def is_sparse(X: Any) -> bool:
 def float_type(X: Any) -> np.dtype[Any]:
     """Return float32 for float32, float64 for all else."""
     return np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+
+
+def _moved(points: Floats, origin: Floats, exponent: int) -> Floats:
+    """Subtract the origin and divide by a power of two, in the order that is safe."""
+    if exponent > 0:  # the range of large numbers may be no float
+        return np.asarray(np.ldexp(points, -exponent) - np.ldexp(origin, -exponent))
+    return np.asarray(np.ldexp(points - origin, -exponent))
 
 
 def _half_squares(X: Floats) -> Floats:

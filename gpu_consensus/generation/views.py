@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.checks import check_choice, check_int, check_n_clusters, check_share
+from gpu_consensus.encoding import MAX_LABELS
 from gpu_consensus.features import column_spread, count_distinct_rows
 from gpu_consensus.generation.rows import is_sparse
 
@@ -97,9 +98,15 @@ def make_recipe(
         sample_share = 0.5 if strategy == "rows" else 1
     share = check_share("sample_share", sample_share, open_low=True, open_high=False)
     n_sampled = max(1, round(share * n))
+    k_range = _k_range(n, strategy, n_clusters, k_range, needs_k)
+    if k_range is not None and k_range[1] > MAX_LABELS:
+        raise ValueError(
+            f"k_range={k_range} should end at {MAX_LABELS} at most, as many labels as "
+            "a partition can have; ask for fewer clusters."
+        )
     return Recipe(
         strategy,
-        _k_range(n, strategy, n_clusters, k_range, needs_k),
+        k_range,
         n_sampled if n_sampled < n else None,
         **options,
     )
