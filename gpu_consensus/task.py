@@ -197,7 +197,11 @@ class Task:
         )
         assignment = np.where(labels < 0, n_clusters, labels)
         assignment = assignment.astype(smallest_unsigned(n_clusters))[None]
-        counts = problem.count(self.backend.to_device(assignment))
+        with self.backend.memory_for(
+            f"the labels of {n_clusters} clusters",
+            "use backend='numba', or free memory that others hold",
+        ):
+            counts = problem.count(self.backend.to_device(assignment))
         found: Counts = self.backend.to_host(counts)[:, 0]
         return found
 

@@ -12,6 +12,7 @@ from test_add_rem_add import b, literal_climb, literal_matrix
 from test_kcc import noisy
 
 import gpu_consensus as gpc
+from gpu_consensus.backends.device_memory import DeviceMemoryWarning
 
 # the function hides the module of its name
 module = importlib.import_module("gpu_consensus.methods.least_squares")
@@ -159,7 +160,8 @@ def test_a_device_without_room_for_the_matrix_does_without(emulated_cupy, monkey
         raise emulated_cupy.cuda.memory.OutOfMemoryError(1, 1)
 
     monkeypatch.setattr(gpc.backends.cupy_backend.CupyBackend, "coassociation", full)
-    found = gpc.least_squares(labels, backend="cupy")
+    with pytest.warns(DeviceMemoryWarning, match="similarities of 40 objects; going"):
+        found = gpc.least_squares(labels, backend="cupy")
     assert np.array_equal(found.labels, expected.labels)
 
 
@@ -280,6 +282,16 @@ def test_sizes_that_pass_the_integers_are_refused(shape, monkeypatch):
     monkeypatch.setattr(module, "_repeat", lambda task: (codes, np.ones(shape[0])))
     with pytest.raises(ValueError, match=rf"n_samples={shape[1]} .* too large for"):
         gpc.least_squares(np.zeros((4, 2), dtype=int))
+
+
+def test_climbs_that_no_cluster_touched_are_not_repeated(monkeypatch):
+    n, climbs = 400, []
+    climb = module._climb
+    monkeypatch.setattr(module, "_climb", lambda *a: climbs.append(1) or climb(*a))
+    labels = np.column_stack([np.arange(n), np.arange(n)])
+    result = gpc.least_squares(labels, memory_limit=1)
+    assert result.labels.tolist() == list(range(n))
+    assert len(climbs) == 1
 
 
 def test_the_bar_counts_climbs(capsys):

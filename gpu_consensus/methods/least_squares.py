@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from fractions import Fraction
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.add_rem_add import count_labels, score
+from gpu_consensus.backends.device_memory import DeviceMemoryWarning
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Climbs, Codes, Counts, Threshold
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
@@ -187,29 +189,33 @@ def _find_clusters(
     reached = np.empty(n, dtype=np.intp)
     strayed = np.empty(n, dtype=np.bool_)
     unknown = np.ones(n, dtype=np.bool_)
-    sets: list[npt.NDArray[np.uint8]] = []
+    sets = np.empty((0, -(-n // 8)), dtype=np.uint8)
     clusters: list[npt.NDArray[np.intp]] = []
     while rest.size and len(clusters) != task.n_clusters:
         starts = np.flatnonzero(unknown[rest])
         if starts.size:
             if similarity is not None and len(held) > len(rest):
-                keep = task.backend.to_device(np.flatnonzero(np.isin(held, rest)))
-                similarity, held = similarity[keep[:, None], keep], rest
+                keep = np.flatnonzero(np.isin(held, rest))
+                similarity, held = _keep(task, similarity, keep), rest
             climbs = _climb(
                 task, codes[:, rest], n_labels, starts, threshold, similarity, advance
             )
-            sizes = np.empty(len(climbs.sets), dtype=np.int64)
+            known = rest[~unknown[rest]]
+            used, reached[known] = np.unique(reached[known], return_inverse=True)
+            fresh = np.empty((len(climbs.sets), sets.shape[1]), dtype=np.uint8)
+            sizes = np.empty(len(fresh), dtype=np.int64)
             for x, packed in enumerate(climbs.sets):
                 members = np.zeros(n, dtype=np.bool_)
                 members[rest] = np.unpackbits(packed, count=len(rest))
                 sizes[x] = members.sum()
-                sets.append(np.packbits(members))
+                fresh[x] = np.packbits(members)
             objects, size = rest[starts], sizes[climbs.which]
             height[objects] = [
                 score(total, s, threshold)
                 for total, s in zip(climbs.total.tolist(), size.tolist(), strict=True)
             ]
-            reached[objects] = climbs.which + len(sets) - len(sizes)
+            reached[objects] = climbs.which + len(used)
+            sets = np.concatenate([sets[used], fresh])
             strayed[objects] = climbs.n_flips >= size  # something left on the way
         best = rest[height[rest].argmax()]
         packed = sets[reached[best]]
@@ -217,8 +223,9 @@ def _find_clusters(
         clusters.append(np.flatnonzero(members))
         rest = rest[~members[rest]]
         # a climb that never took in an object of this cluster would be the same again
-        touched = np.array([(other & packed).any() for other in sets])
-        unknown = strayed | touched[reached]
+        some = np.flatnonzero(packed)
+        touched = (sets[:, some] & packed[some]).any(axis=1)
+        unknown[rest] = strayed[rest] | touched[reached[rest]]
         advance(0, f"{len(clusters)} clusters, {len(rest)} objects left")
     return clusters
 
@@ -257,8 +264,29 @@ def _similarity(task: Task, codes: Codes, n_labels: IntArray) -> Any:
             pairs = backend.coassociation(there, n_labels, rows, everyone)
             matrix[begin : begin + step] = pairs.same.astype(kind)
     except MemoryError:  # a device may have less than the host
+        _warn_of_counting(n)
         return None
     return matrix
+
+
+def _keep(task: Task, similarity: Any, objects: IntArray) -> Any:
+    """Return the similarities of some objects, or None if there is no memory."""
+    try:
+        keep = task.backend.to_device(objects)
+        # one side after the other: CuPy would make an index for every pair
+        return similarity[keep][:, keep]
+    except MemoryError:
+        _warn_of_counting(len(objects))
+        return None
+
+
+def _warn_of_counting(n_samples: int) -> None:
+    warnings.warn(
+        f"there is no memory left for the similarities of {n_samples} objects; going "
+        "on by counting them when needed, which takes longer.",
+        DeviceMemoryWarning,
+        stacklevel=4,
+    )
 
 
 def _count(
