@@ -395,6 +395,18 @@ def test_duplicate_rows_leave_fewer_clusters_and_say_so(options):
     assert oracles.canonical(result.labels) == [0] * 10 + [1] * 10
 
 
+def test_partitions_without_weight_tell_nothing_apart():
+    class Halves:
+        def cluster(self, feedback):
+            return np.arange(12) % 2
+
+    X = np.arange(12.0)[:, None]
+    options = {"method_options": {"weights": [1, 0]}, "random_state": 0}
+    with pytest.warns(UserWarning, match="only 2 groups of objects apart"):
+        found = gpc.lambda_consensus([Halves(), X], 3, **options)
+    assert same_partition(found.labels, np.arange(12) % 2)
+
+
 def test_lambda_0_and_1():
     X, _ = blobs(8, spread=4.0)
     options = {"n_clusterers": 12, "random_state": 0, "stop_on_repeat": False}

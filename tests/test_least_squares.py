@@ -294,6 +294,15 @@ def test_climbs_that_no_cluster_touched_are_not_repeated(monkeypatch):
     assert len(climbs) == 1
 
 
+def test_weights_are_refused_before_they_take_the_memory(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_LABELS", 4 * 100)
+    monkeypatch.setattr(
+        module.np, "repeat", lambda *_, **__: pytest.fail("the labels were repeated")
+    )
+    with pytest.raises(ValueError, match="ratio of small whole numbers"):
+        gpc.least_squares(np.zeros((4, 2), dtype=int), weights=[1, 99])
+
+
 def test_the_bar_counts_climbs(capsys):
     labels, _ = noisy(4, n=30, r=5)
     gpc.least_squares(labels, progress=True)

@@ -25,6 +25,7 @@ _TILE = 1 << 22  # pairs counted at a time
 _LARGEST_DENOMINATOR = 10**12
 _LARGEST_RATIO = 1000
 _MOST_PARTITIONS = 65_535
+_MOST_LABELS = 2**29
 
 
 def least_squares(
@@ -96,7 +97,7 @@ def least_squares(
     task = open_task("least_squares", ensemble, n_clusters, options, pairs=True)
     codes, n_labels = _repeat(task)
     n, r = codes.shape[1], len(codes)
-    if r > _MOST_PARTITIONS or n * r >= 2**29 or n * n * r >= 2**62:
+    if r > _MOST_PARTITIONS or n * r >= _MOST_LABELS or n * n * r >= 2**62:
         raise ValueError(
             f"n_samples={n} with n_partitions={r} is too large for least_squares, "
             f"which counts {_MOST_PARTITIONS} partitions and 2^29 labels; use kcc."
@@ -139,8 +140,11 @@ def _repeat(task: Task) -> tuple[Codes, IntArray]:
     parts = [Fraction(x).limit_denominator(_LARGEST_RATIO) for x in ratio.tolist()]
     unit = math.lcm(*(part.denominator for part in parts))
     times = np.array([int(part * unit) for part in parts])
-    if times.sum() > _MOST_PARTITIONS or not np.allclose(
-        times / unit, ratio, rtol=1e-9, atol=0
+    total = int(times.sum())
+    if (
+        total > _MOST_PARTITIONS
+        or total * codes.shape[1] >= _MOST_LABELS  # before they take the memory
+        or not np.allclose(times / unit, ratio, rtol=1e-9, atol=0)
     ):
         raise ValueError(
             "weights should be in the ratio of small whole numbers for least_squares, "
