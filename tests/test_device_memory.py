@@ -150,6 +150,23 @@ def test_least_squares_ends_with_the_same_labels_or_a_clear_error(
     assert set(ended) == {"warned", "clear"}
 
 
+def test_rounds_end_with_the_same_labels_or_a_clear_error(emulated_cupy):
+    X = np.random.default_rng(0).normal(size=(12, 3)) + 4 * (np.arange(12) < 6)[:, None]
+    options = {
+        "n_clusterers": 3,
+        "n_rounds": 0,
+        "random_state": 0,
+        "method_options": {"n_init": 1},
+    }
+    expected = gpc.lambda_consensus(X, 2, backend="numpy", **options)
+
+    def work():
+        found = gpc.lambda_consensus(X, 2, backend="cupy", **options)
+        assert np.array_equal(found.labels, expected.labels)
+
+    assert set(outcomes(emulated_cupy, work)) <= {"same", "warned", "clear"}
+
+
 def test_waves_of_climbs_are_halved(emulated_cupy):
     codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(1)
     expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)

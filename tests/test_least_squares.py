@@ -1,5 +1,6 @@
 """Least-squares consensus, against the literal method on exact fractions."""
 
+import contextlib
 import importlib
 from fractions import Fraction
 
@@ -301,6 +302,20 @@ def test_weights_are_refused_before_they_take_the_memory(monkeypatch):
     )
     with pytest.raises(ValueError, match="ratio of small whole numbers"):
         gpc.least_squares(np.zeros((4, 2), dtype=int), weights=[1, 99])
+
+
+def test_the_bar_says_how_far_the_similarities_are(monkeypatch):
+    notes = []
+
+    @contextlib.contextmanager
+    def bar(enabled, description, total):
+        yield lambda steps=1, note="": notes.append(note)
+
+    monkeypatch.setattr(module, "progress_bar", bar)
+    monkeypatch.setattr(module, "_TILE", 30 * 12)
+    gpc.least_squares(noisy(4, n=30, r=5)[0])
+    said = [note for note in notes if "similarities" in note]
+    assert said == [f"similarities of {n} objects" for n in (12, 24, 30)]
 
 
 def test_the_bar_counts_climbs(capsys):

@@ -13,6 +13,7 @@ from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.lloyd import Problem
 
 _COUNTS = 1 << 22  # counts in memory at a time
+_CURE = "use backend='numba', or free memory that others hold"
 
 
 def agreement(
@@ -51,7 +52,9 @@ def agreement(
     found = np.empty((ensemble.n_partitions, len(labels)))
     for begin in range(0, len(labels), step):
         some = slice(begin, begin + step)
-        counts = backend.to_host(problem.count(backend.to_device(assignment[some])))
+        with backend.memory_for("the labels that partitions share", _CURE):
+            there = problem.count(backend.to_device(assignment[some]))
+        counts = backend.to_host(there)
         for i, start in enumerate(ensemble.offsets[:-1]):
             found[i, some] = _rand(counts[start : start + ensemble.n_labels[i]])
     return found

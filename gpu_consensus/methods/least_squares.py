@@ -185,7 +185,7 @@ def _find_clusters(
 ) -> list[npt.NDArray[np.intp]]:
     """Take out the best cluster again and again, until nothing or enough is left."""
     n = codes.shape[1]
-    similarity = _similarity(task, codes, n_labels)
+    similarity = _similarity(task, codes, n_labels, advance)
     rest = np.arange(n)
     held = rest  # the objects of `similarity`
     # what is known of the climb from each object
@@ -248,7 +248,7 @@ def _climb(
     return backend.add_rem_add(codes, n_labels, starts, threshold, similarity, advance)
 
 
-def _similarity(task: Task, codes: Codes, n_labels: IntArray) -> Any:
+def _similarity(task: Task, codes: Codes, n_labels: IntArray, advance: Advance) -> Any:
     """Return all a_lm where the backend computes, or None if they are too many."""
     r, n = codes.shape
     kind = np.uint8 if r <= 255 else np.uint16
@@ -267,6 +267,7 @@ def _similarity(task: Task, codes: Codes, n_labels: IntArray) -> Any:
             rows = everyone[begin : begin + step]
             pairs = backend.coassociation(there, n_labels, rows, everyone)
             matrix[begin : begin + step] = pairs.same.astype(kind)
+            advance(0, f"similarities of {begin + len(rows)} objects")
     except MemoryError:  # a device may have less than the host
         _warn_of_counting(n)
         return None
