@@ -10,13 +10,12 @@ import numpy.typing as npt
 from gpu_consensus.backends.add_rem_add import PROBES, marks_of, resolve, table_size
 from gpu_consensus.backends.cuda_launcher import Launcher, type_name
 from gpu_consensus.backends.cuda_source import add_rem_add_kernel
-from gpu_consensus.backends.device_memory import for_fewer, room_for
+from gpu_consensus.backends.device_memory import ELSEWHERE, for_fewer, room_for
 from gpu_consensus.backends.protocol import Climbs, Codes, Threshold
 from gpu_consensus.checks import IntArray
 from gpu_consensus.progress import Advance
 
 _BLOCKS = 16  # of a wave, for each multiprocessor
-_CURE = "use backend='numba', or free memory that others hold"
 
 
 def add_rem_add(
@@ -31,7 +30,7 @@ def add_rem_add(
     """Do ``Backend.add_rem_add`` of the Protocol; waves are halved to fit."""
     xp = gpu.xp
     n, n_starts, n_slots = codes.shape[1], len(starts), table_size(len(starts))
-    with room_for(f"climbs among {n} objects", _CURE):
+    with room_for(f"climbs among {n} objects", ELSEWHERE):
         codes, stride = gpu.strided(codes)
         own = xp.zeros(n, np.int32)
         for i, k_i in enumerate(n_labels.tolist()):
@@ -62,7 +61,7 @@ def add_rem_add(
         )
 
     most = min(n_starts, _BLOCKS * gpu.n_processors, gpu.free_memory() // 16 // n)
-    scratch, wave = for_fewer(xp, reserve, max(1, most), _CURE)
+    scratch, wave = for_fewer(xp, reserve, max(1, most), ELSEWHERE)
     states, totals, n_flips, slots = scratch
     tail = (
         np.int64(threshold[0]),

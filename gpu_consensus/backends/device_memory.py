@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
+ELSEWHERE = "use backend='numba' or 'numpy', or free memory that others hold"
+"""What helps where there is nothing to ask for less of."""
 _LESS = "lower n_init or n_clusters, or free memory that others hold"
 
 
