@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend, require_device
+from gpu_consensus.backends.device_memory import ELSEWHERE
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Backend, Codes, Counts
 from gpu_consensus.checks import (
@@ -198,7 +199,9 @@ class Task:
         )
         assignment = np.where(labels < 0, n_clusters, labels)
         assignment = assignment.astype(smallest_unsigned(n_clusters))[None]
-        counts = problem.count(self.backend.to_device(assignment))
+        what = f"the labels of {n_clusters} clusters"
+        with self.backend.memory_for(what, ELSEWHERE):
+            counts = problem.count(self.backend.to_device(assignment))
         found: Counts = self.backend.to_host(counts)[:, 0]
         return found
 

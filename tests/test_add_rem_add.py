@@ -202,6 +202,25 @@ def test_a_table_that_is_full_changes_nothing(backend, monkeypatch):
         assert np.array_equal(got, right)
 
 
+def test_the_reference_remembers_no_more_than_it_may(monkeypatch):
+    """Sets of unlike climbs are many: they took n^3 / 20 bytes."""
+    codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(1)
+    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
+    monkeypatch.setattr(add_rem_add, "_VISITED", 3000)
+    climb = add_rem_add.numpy_climber(codes, n_labels, starts, threshold, None)
+    climbs = [climb(x) for x in range(len(starts))]
+    assert sum(found.n_flips + 1 for found in climbs) > 15
+    (visited,) = (
+        cell.cell_contents
+        for cell in climb.__closure__
+        if isinstance(cell.cell_contents, dict)
+    )
+    assert len(visited) == 3000 // (40 // 8 + add_rem_add._ENTRY)
+    found = NumpyBackend(2).add_rem_add(codes, n_labels, starts, threshold)
+    for got, right in zip(found, expected, strict=True):
+        assert np.array_equal(got, right)
+
+
 def test_marks_tell_objects_apart():
     marks = add_rem_add.marks_of(10_000)
     assert len(np.unique(marks)) == 10_000

@@ -60,7 +60,8 @@ def outcomes(cupy, work, first=1):
                 work()
             except DeviceMemoryError as error:
                 cured = re.search(
-                    "; (lower n_init|set memory_limit|ask for f)", str(error)
+                    "; (lower n_init|set memory_limit|ask for f|use backend)",
+                    str(error),
                 )
                 ended.append("clear" if cured else str(error))
             except MemoryError as error:
@@ -130,6 +131,75 @@ def test_a_fit_ends_with_the_same_labels_or_a_clear_error(
         assert np.array_equal(found.history, expected.history)
 
     assert set(outcomes(emulated_cupy, work)) <= {"same", "warned", "clear"}
+
+
+@pytest.mark.parametrize("memory_limit", [None, 1], ids=["matrix", "counted"])
+def test_least_squares_ends_with_the_same_labels_or_a_clear_error(
+    emulated_cupy, memory_limit
+):
+    labels, _ = noisy(0, n=9, r=2, missing=0.2)
+    expected = gpc.least_squares(labels, backend="numpy")
+    assert expected.n_clusters > 1  # the similarities of the rest are picked out
+
+    def work():
+        found = gpc.least_squares(labels, backend="cupy", memory_limit=memory_limit)
+        assert np.array_equal(found.labels, expected.labels)
+        assert np.array_equal(found.history, expected.history)
+
+    ended = outcomes(emulated_cupy, work)
+    assert set(ended) == {"warned", "clear"}
+
+
+def test_rounds_end_with_the_same_labels_or_a_clear_error(emulated_cupy):
+    X = np.random.default_rng(0).normal(size=(12, 3)) + 4 * (np.arange(12) < 6)[:, None]
+    options = {
+        "n_clusterers": 3,
+        "n_rounds": 0,
+        "random_state": 0,
+        "method_options": {"n_init": 1},
+    }
+    expected = gpc.lambda_consensus(X, 2, backend="numpy", **options)
+
+    def work():
+        found = gpc.lambda_consensus(X, 2, backend="cupy", **options)
+        assert np.array_equal(found.labels, expected.labels)
+
+    assert set(outcomes(emulated_cupy, work)) <= {"same", "warned", "clear"}
+
+
+def test_waves_of_climbs_are_halved(emulated_cupy):
+    codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(1)
+    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
+    backend, done = choose_backend("cupy", None), []
+    held = backend.hold(codes)
+    with (
+        # the states of 16 climbs of 40 objects, or of 32; the table is larger
+        failing(emulated_cupy, lambda number, nbytes: 2000 < nbytes < 6000),
+        pytest.warns(DeviceMemoryWarning) as said,
+    ):
+        found = backend.add_rem_add(
+            held, n_labels, starts, threshold, None, done.append
+        )
+    assert [str(warning.message).split()[-1] for warning in said] == ["16.", "8."]
+    assert done == [8] * 5
+    for got, right in zip(found, expected, strict=True):
+        assert np.array_equal(got, right)
+
+
+@pytest.mark.filterwarnings("ignore:the device has no memory left for:UserWarning")
+def test_no_room_for_a_single_climb_says_what_helps(emulated_cupy):
+    codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(8)
+    backend = choose_backend("cupy", None)
+    held = backend.hold(codes)
+    said = set()
+    for first in range(1, 12):
+        with (
+            failing(emulated_cupy, lambda number, nbytes: number >= first),  # noqa: B023
+            pytest.raises(DeviceMemoryError, match="; use backend='numba'") as error,
+        ):
+            backend.add_rem_add(held, n_labels, starts, threshold)
+        said.add(str(error.value).split(";")[0].split("left for ")[1])
+    assert said == {"climbs among 12 objects", "one object at a time"}
 
 
 @pytest.mark.parametrize("memory", [4_000, 40_000, 200_000])

@@ -137,6 +137,7 @@ def test_degenerate_similarities():
     [
         (lambda: kernel_kmeans(np.ones((2, 3)), 1), "shape"),
         (lambda: kernel_kmeans([[np.nan]], 1), "NaN"),
+        (lambda: kernel_kmeans([[1.0, 0.5], [0.4, 1.0]], 2), "not symmetric; use"),
         (lambda: kernel_kmeans(np.eye(2), 3), "ask for fewer clusters"),
         (lambda: kernel_kmeans(np.eye(2), 2, init=[0, 2]), "labels in 0..1"),
         (lambda: kernel_kmeans(np.eye(2), 2, init=[0]), "2 integers"),

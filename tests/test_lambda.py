@@ -5,6 +5,7 @@ import math
 import numpy as np
 import oracles
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_kcc import noisy
@@ -15,6 +16,7 @@ from bench.lambda_table import lambda_table
 from bench.suite import Context
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.feedback.agreement import agreement, mean_pairwise
+from gpu_consensus.feedback.distances import rms_distance
 from gpu_consensus.feedback.sites import LocalSite
 from gpu_consensus.methods.lambda_consensus import CONSENSUS, same_partition
 
@@ -166,6 +168,20 @@ def test_similarities_update_is_the_formula(similarity, feedbacks):
         np.fill_diagonal(same, 1.0)
         S = lam * S + (1 - lam) * same
         assert np.allclose(site.similarities(), S)
+
+
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_unit_of_the_data_does_not_matter(unit, sparse):
+    """Squares of such numbers are infinite, or nothing."""
+    X = np.random.default_rng(0).normal(size=(12, 4)).round(2)
+    table = scipy.sparse.csr_array(X * unit) if sparse else X * unit
+    apart = np.linalg.norm(X[:, None] - X, axis=2)[np.triu_indices(12, 1)]
+    expected = unit * math.sqrt((apart**2).mean())
+    assert rms_distance(table) == pytest.approx(expected, rel=1e-12)
+    points = LocalSite(table, 2, random_state=0).points()
+    plain = LocalSite(X, 2, random_state=0).points()
+    assert np.allclose(points.toarray() if sparse else points, plain)
 
 
 def test_equal_rows_have_a_gaussian_similarity():
@@ -377,6 +393,18 @@ def test_duplicate_rows_leave_fewer_clusters_and_say_so(options):
     with pytest.warns(UserWarning, match="only 2 groups of objects"):
         result = gpc.lambda_consensus(X, 3, n_clusterers=4, random_state=0, **options)
     assert oracles.canonical(result.labels) == [0] * 10 + [1] * 10
+
+
+def test_partitions_without_weight_tell_nothing_apart():
+    class Halves:
+        def cluster(self, feedback):
+            return np.arange(12) % 2
+
+    X = np.arange(12.0)[:, None]
+    options = {"method_options": {"weights": [1, 0]}, "random_state": 0}
+    with pytest.warns(UserWarning, match="only 2 groups of objects apart"):
+        found = gpc.lambda_consensus([Halves(), X], 3, **options)
+    assert same_partition(found.labels, np.arange(12) % 2)
 
 
 def test_lambda_0_and_1():

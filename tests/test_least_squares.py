@@ -1,5 +1,6 @@
 """Least-squares consensus, against the literal method on exact fractions."""
 
+import contextlib
 import importlib
 from fractions import Fraction
 
@@ -12,6 +13,7 @@ from test_add_rem_add import b, literal_climb, literal_matrix
 from test_kcc import noisy
 
 import gpu_consensus as gpc
+from gpu_consensus.backends.device_memory import DeviceMemoryWarning
 
 # the function hides the module of its name
 module = importlib.import_module("gpu_consensus.methods.least_squares")
@@ -159,7 +161,8 @@ def test_a_device_without_room_for_the_matrix_does_without(emulated_cupy, monkey
         raise emulated_cupy.cuda.memory.OutOfMemoryError(1, 1)
 
     monkeypatch.setattr(gpc.backends.cupy_backend.CupyBackend, "coassociation", full)
-    found = gpc.least_squares(labels, backend="cupy")
+    with pytest.warns(DeviceMemoryWarning, match="similarities of 40 objects; going"):
+        found = gpc.least_squares(labels, backend="cupy")
     assert np.array_equal(found.labels, expected.labels)
 
 
@@ -280,6 +283,39 @@ def test_sizes_that_pass_the_integers_are_refused(shape, monkeypatch):
     monkeypatch.setattr(module, "_repeat", lambda task: (codes, np.ones(shape[0])))
     with pytest.raises(ValueError, match=rf"n_samples={shape[1]} .* too large for"):
         gpc.least_squares(np.zeros((4, 2), dtype=int))
+
+
+def test_climbs_that_no_cluster_touched_are_not_repeated(monkeypatch):
+    n, climbs = 400, []
+    climb = module._climb
+    monkeypatch.setattr(module, "_climb", lambda *a: climbs.append(1) or climb(*a))
+    labels = np.column_stack([np.arange(n), np.arange(n)])
+    result = gpc.least_squares(labels, memory_limit=1)
+    assert result.labels.tolist() == list(range(n))
+    assert len(climbs) == 1
+
+
+def test_weights_are_refused_before_they_take_the_memory(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_LABELS", 4 * 100)
+    monkeypatch.setattr(
+        module.np, "repeat", lambda *_, **__: pytest.fail("the labels were repeated")
+    )
+    with pytest.raises(ValueError, match="ratio of small whole numbers"):
+        gpc.least_squares(np.zeros((4, 2), dtype=int), weights=[1, 99])
+
+
+def test_the_bar_says_how_far_the_similarities_are(monkeypatch):
+    notes = []
+
+    @contextlib.contextmanager
+    def bar(enabled, description, total):
+        yield lambda steps=1, note="": notes.append(note)
+
+    monkeypatch.setattr(module, "progress_bar", bar)
+    monkeypatch.setattr(module, "_TILE", 30 * 12)
+    gpc.least_squares(noisy(4, n=30, r=5)[0])
+    said = [note for note in notes if "similarities" in note]
+    assert said == [f"similarities of {n} objects" for n in (12, 24, 30)]
 
 
 def test_the_bar_counts_climbs(capsys):

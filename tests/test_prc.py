@@ -262,7 +262,7 @@ def test_scale_of_the_weights_does_not_matter():
         (lambda: tilo(np.ones((2, 3))), "shape"),
         (lambda: tilo([["a"]]), "type"),
         (lambda: tilo([[0, 1], [2, 0]]), "not symmetric"),
-        (lambda: tilo([[0, -1], [-1, 0]]), "negative"),
+        (lambda: tilo([[0, -1], [-1, 0]]), "negative .*; use similarities"),
         (lambda: tilo([[0, np.nan], [np.nan, 0]]), "not finite"),
         (lambda: tilo(FIGURE_2, order=[0, 0, 1, 2, 3, 4]), "each of 0..5 once"),
         (lambda: prc(FIGURE_2, 7), "ask for fewer clusters"),

@@ -19,6 +19,8 @@ from gpu_consensus.checks import IntArray
 from gpu_consensus.progress import Advance
 
 _LOWEST = np.iinfo(np.int64).min
+_VISITED = 1 << 28  # bytes of visited sets that the reference remembers
+_ENTRY = 200  # bytes of one, besides its members
 PROBES = 32
 """Slots of a table of visited sets that are tried; then a set stays unknown."""
 
@@ -150,6 +152,7 @@ def numpy_climber(
     """Return the reference climber; threads may share it."""
     own = count_labels(codes, n_labels)
     visited: dict[bytes, tuple[int, int]] = {}
+    most = _VISITED // (len(own) // 8 + _ENTRY)
 
     def row(l: int) -> npt.NDArray[np.integer]:
         if similarity is not None:
@@ -165,7 +168,8 @@ def numpy_climber(
         ):
             members = np.packbits(step.members)
             here = (position, n_flips)
-            first = visited.setdefault(members.tobytes(), here)
+            remember = visited.setdefault if len(visited) < most else visited.get
+            first = remember(members.tobytes(), here)
             if first != here:
                 return Climb(step.total, n_flips, *first, None)
         return Climb(step.total, n_flips, -1, 0, members)
@@ -174,7 +178,12 @@ def numpy_climber(
 
 
 def marks_of(n_samples: int) -> npt.NDArray[np.uint64]:
-    """Return random bits for every object; the mark of a set is their exclusive or."""
+    """Return random bits for every object; the mark of a set is their exclusive or.
+
+    Compiled climbs know a set by its mark alone. Two sets share one with probability
+    2^-64: even if 2^22 sets, a full table, are met 2^22 times, the odds that any climb
+    joins the wrong one are 1 to a million.
+    """
     bits = np.random.SeedSequence(0).generate_state(2 * n_samples)
     return bits.view(np.uint64)
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from gpu_consensus.backends.add_rem_add import PROBES, marks_of, resolve, table_size
 from gpu_consensus.backends.cuda_launcher import Launcher, type_name
 from gpu_consensus.backends.cuda_source import add_rem_add_kernel
+from gpu_consensus.backends.device_memory import ELSEWHERE, for_fewer, room_for
 from gpu_consensus.backends.protocol import Climbs, Codes, Threshold
 from gpu_consensus.checks import IntArray
 from gpu_consensus.progress import Advance
@@ -26,36 +27,42 @@ def add_rem_add(
     similarity: Any,
     advance: Advance | None,
 ) -> Climbs:
-    """Do ``Backend.add_rem_add`` of the Protocol."""
+    """Do ``Backend.add_rem_add`` of the Protocol; waves are halved to fit."""
     xp = gpu.xp
-    n, n_starts = codes.shape[1], len(starts)
-    codes, stride = gpu.strided(codes)
-    own = xp.zeros(n, np.int32)
-    for i, k_i in enumerate(n_labels.tolist()):
-        own += codes[i] != k_i
-    rows, kernel = codes, add_rem_add_kernel(type_name(codes), 0)
-    if similarity is not None:
-        rows, stride = gpu.strided(similarity)
-        kernel = add_rem_add_kernel(type_name(similarity), 1)
-    n_slots = table_size(n_starts)
-    keys = xp.zeros(n_slots, np.uint64)
-    visitors = xp.empty((n_slots, 2), np.int32)
-    wave = max(
-        1, min(n_starts, _BLOCKS * gpu.n_processors, gpu.free_memory() // 16 // n)
-    )
-    states = xp.empty((wave, n), np.int32)
-    totals = xp.empty(wave, np.int64)
-    n_flips, slots = xp.empty(wave, np.int32), xp.empty(wave, np.int32)
-    head = (
-        rows,
-        np.int64(stride),
-        xp.asarray(np.asarray(n_labels, dtype=np.int32)),
-        np.int32(len(codes)),
-        np.int32(n),
-        own,
-        xp.asarray(marks_of(n)),
-        xp.asarray(np.asarray(starts, dtype=np.int32)),
-    )
+    n, n_starts, n_slots = codes.shape[1], len(starts), table_size(len(starts))
+    with room_for(f"climbs among {n} objects", ELSEWHERE):
+        codes, stride = gpu.strided(codes)
+        own = xp.zeros(n, np.int32)
+        for i, k_i in enumerate(n_labels.tolist()):
+            own += codes[i] != k_i
+        rows, kernel = codes, add_rem_add_kernel(type_name(codes), 0)
+        if similarity is not None:
+            rows, stride = gpu.strided(similarity)
+            kernel = add_rem_add_kernel(type_name(similarity), 1)
+        head = (
+            rows,
+            np.int64(stride),
+            xp.asarray(np.asarray(n_labels, dtype=np.int32)),
+            np.int32(len(codes)),
+            np.int32(n),
+            own,
+            xp.asarray(marks_of(n)),
+            xp.asarray(np.asarray(starts, dtype=np.int32)),
+        )
+        keys = xp.zeros(n_slots, np.uint64)
+        visitors = xp.empty((n_slots, 2), np.int32)
+
+    def reserve(n_blocks: int) -> tuple[Any, ...]:
+        return (
+            xp.empty((n_blocks, n), np.int32),
+            xp.empty(n_blocks, np.int64),
+            xp.empty(n_blocks, np.int32),
+            xp.empty(n_blocks, np.int32),
+        )
+
+    most = min(n_starts, _BLOCKS * gpu.n_processors, gpu.free_memory() // 16 // n)
+    scratch, wave = for_fewer(xp, reserve, max(1, most), ELSEWHERE)
+    states, totals, n_flips, slots = scratch
     tail = (
         np.int64(threshold[0]),
         np.int64(threshold[1]),
@@ -63,33 +70,22 @@ def add_rem_add(
         np.int32(n_slots),
         np.int32(PROBES),
         visitors,
-        states,
-        totals,
-        n_flips,
-        slots,
+        *scratch,
     )
     parts: list[tuple[npt.NDArray[Any], ...]] = []
     members: dict[int, npt.NDArray[np.uint8]] = {}
     for begin in range(0, n_starts, wave):
         here = min(wave, n_starts - begin)
         gpu.launch(kernel, (here,), (kernel.threads,), (*head, np.int32(begin), *tail))
-        slot = xp.asnumpy(slots[:here])
-        met = slot >= 0
-        who = np.full((here, 2), -1, dtype=np.int64)
-        who[met] = xp.asnumpy(visitors[xp.asarray(slot[met])])
-        parts.append(
-            (
-                xp.asnumpy(totals[:here]),
-                xp.asnumpy(n_flips[:here]),
-                who[:, 0],
-                who[:, 1],
-            )
-        )
-        for x in np.flatnonzero(~met).tolist():
+        part = tuple(xp.asnumpy(found[:here]) for found in (totals, n_flips, slots))
+        parts.append(part)
+        for x in np.flatnonzero(part[2] < 0).tolist():
             members[begin + x] = np.packbits(xp.asnumpy(states[x]) & 1)
         if advance is not None:
             advance(here)
-    total, flips, joined, joined_flips = (
+    total, flips, slot = (
         np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)
     )
-    return resolve(total, flips, joined, joined_flips, members)
+    # a slot keeps its first visitor; to pick some on the device would take memory
+    who = np.where(slot[:, None] < 0, -1, xp.asnumpy(visitors)[slot]).astype(np.int64)
+    return resolve(total, flips, who[:, 0], who[:, 1], members)

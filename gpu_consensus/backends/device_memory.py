@@ -13,6 +13,10 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
+ELSEWHERE = "use backend='numba' or 'numpy', or free memory that others hold"
+"""What helps where there is nothing to ask for less of."""
+_LESS = "lower n_init or n_clusters, or free memory that others hold"
+
 
 class DeviceMemoryWarning(UserWarning):
     """The device ran out of memory; the work goes on in smaller parts."""
@@ -59,7 +63,7 @@ def in_parts(xp: Any, work: Callable[[slice], None], n_rows: int) -> None:
             work(rows)
             continue
         except MemoryError as error:
-            _smallest(size, error)
+            _smallest(size, error, _LESS)
         # here, not above: an error that is being handled keeps its arrays alive
         _go_on(xp, size)
         middle = rows.start + size // 2
@@ -67,29 +71,27 @@ def in_parts(xp: Any, work: Callable[[slice], None], n_rows: int) -> None:
 
 
 def for_fewer(
-    xp: Any, make: Callable[[int], Result], n_rows: int
+    xp: Any, make: Callable[[int], Result], n_rows: int, cure: str = _LESS
 ) -> tuple[Result, int]:
     """Make something for ``n_rows`` objects, or for half as many until it fits.
 
-    Returns it with the number of objects that it is for.
+    Returns it with the number of objects that it is for; ``cure`` is what helps if
+    there is no room for one.
     """
     while True:
         try:
             return make(n_rows), n_rows
         except MemoryError as error:
-            _smallest(n_rows, error)
+            _smallest(n_rows, error, cure)
         n_rows = _go_on(xp, n_rows)
 
 
-def _smallest(size: int, error: MemoryError) -> None:
+def _smallest(size: int, error: MemoryError, cure: str) -> None:
     """Raise the error when there is nothing left to halve."""
     if isinstance(error, DeviceMemoryError):
         raise error
     if size <= 1:
-        with room_for(
-            "one object at a time",
-            "lower n_init or n_clusters, or free memory that others hold",
-        ):
+        with room_for("one object at a time", cure):
             raise error
 
 

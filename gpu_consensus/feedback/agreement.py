@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.device_memory import ELSEWHERE
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import FloatArray, IntArray
@@ -51,7 +52,9 @@ def agreement(
     found = np.empty((ensemble.n_partitions, len(labels)))
     for begin in range(0, len(labels), step):
         some = slice(begin, begin + step)
-        counts = backend.to_host(problem.count(backend.to_device(assignment[some])))
+        with backend.memory_for("the labels that partitions share", ELSEWHERE):
+            there = problem.count(backend.to_device(assignment[some]))
+        counts = backend.to_host(there)
         for i, start in enumerate(ensemble.offsets[:-1]):
             found[i, some] = _rand(counts[start : start + ensemble.n_labels[i]])
     return found

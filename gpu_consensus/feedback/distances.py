@@ -28,16 +28,20 @@ def rms_distance(X: Any) -> float:
     n = X.shape[0]
     if n < 2:
         return 0.0
+    # by a power of two, so that no square passes the range of floats; exact
+    power = math.frexp(max(abs(float(X.max())), abs(float(X.min()))))[1]
     if is_sparse(X):
         mean = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() / n
-        total = float((X.data.astype(np.float64) ** 2).sum()) - n * float(mean @ mean)
+        mean = np.ldexp(mean, -power)
+        squares = np.ldexp(X.data.astype(np.float64), -power) ** 2
+        total = float(squares.sum()) - n * float(mean @ mean)
     else:
         mean = X.mean(axis=0, dtype=np.float64)
         total = sum(
-            float(((X[begin : begin + _BLOCK] - mean) ** 2).sum())
+            float((np.ldexp(X[begin : begin + _BLOCK] - mean, -power) ** 2).sum())
             for begin in range(0, n, _BLOCK)
         )
-    return math.sqrt(max(0.0, 2.0 * total / (n - 1)))
+    return math.ldexp(math.sqrt(max(0.0, 2.0 * total / (n - 1))), power)
 
 
 def pairwise_distances(X: Any) -> FloatArray:

@@ -17,6 +17,8 @@ from gpu_consensus.threads import one_thread
 
 Labels = npt.NDArray[np.intp]
 
+_ASYMMETRY = 1e-6  # what rounding in float32 may leave, relative
+
 
 class KernelClusters(NamedTuple):
     """What kernel k-means found.
@@ -101,6 +103,8 @@ def kernel_kmeans(
         raise ValueError(f"S has shape {matrix.shape} but should be (n, n), n >= 1.")
     if not np.isfinite(matrix).all():
         raise ValueError("S has a NaN or infinite value; similarities are finite.")
+    if np.abs(matrix - matrix.T).max() > _ASYMMETRY * np.abs(matrix).max():
+        raise ValueError("S is not symmetric; use (S + S.T) / 2.")
     n_clusters = check_n_clusters(n_clusters, len(matrix))
     max_iter = check_int("max_iter", max_iter, 1)
     with one_thread():

@@ -115,7 +115,10 @@ def exact_weights(graph: Any) -> tuple[IntArray, float]:
     np.fill_diagonal(weights, 0.0)
     total = float(weights.sum())
     if not math.isfinite(total) or weights.min() < 0:
-        raise ValueError("graph has a weight that is negative or not finite.")
+        raise ValueError(
+            "graph has a weight that is negative or not finite; use similarities >= 0, "
+            "such as Gaussian ones."
+        )
     if np.abs(weights - weights.T).max() > 1e-9 * weights.max():
         raise ValueError("graph is not symmetric; use (graph + graph.T) / 2.")
     if total == 0:

@@ -24,7 +24,7 @@ from gpu_consensus.checks import (
     check_share,
     seed_sequence,
 )
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.feedback.agreement import agreement, mean_pairwise
 from gpu_consensus.feedback.prc import prc_consensus
 from gpu_consensus.feedback.sites import (
@@ -247,7 +247,8 @@ class _Step:
         if "n_clusters" not in inspect.signature(function).parameters:
             return function(ensemble, **options)
         n_clusters = check_n_clusters(self.n_clusters, ensemble.n_samples)
-        distinct = _count_distinct(ensemble, n_clusters)
+        weights = as_ensemble(ensemble, options.get("weights"))[1]
+        distinct = _count_distinct(ensemble, weights, n_clusters)
         if distinct < n_clusters:
             warnings.warn(
                 f"the partitions of this round tell only {distinct} groups of objects "
@@ -324,14 +325,13 @@ def _method_options(method: Any, given: Mapping[str, Any] | None) -> Mapping[str
     return {"utility": "c", **options} if method == "kcc" else options
 
 
-def _count_distinct(ensemble: Ensemble, enough: int) -> int:
+def _count_distinct(ensemble: Ensemble, weights: FloatArray, enough: int) -> int:
     """Count the objects that differ in their labels, and stop at ``enough``."""
-    weights = ensemble.weights
     skip = find_unlabelled(ensemble, weights, "keep")
     try:
         check_distinct_rows(ensemble, weights, enough, skip)
     except ValueError:
-        rows = np.delete(to_host(ensemble.codes), skip, axis=1).T
+        rows = np.delete(to_host(ensemble.codes)[weights > 0], skip, axis=1).T
         return len(np.unique(rows, axis=0))
     return enough
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from fractions import Fraction
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.add_rem_add import count_labels, score
+from gpu_consensus.backends.device_memory import DeviceMemoryWarning
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Climbs, Codes, Counts, Threshold
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
@@ -23,6 +25,7 @@ _TILE = 1 << 22  # pairs counted at a time
 _LARGEST_DENOMINATOR = 10**12
 _LARGEST_RATIO = 1000
 _MOST_PARTITIONS = 65_535
+_MOST_LABELS = 2**29
 
 
 def least_squares(
@@ -94,7 +97,7 @@ def least_squares(
     task = open_task("least_squares", ensemble, n_clusters, options, pairs=True)
     codes, n_labels = _repeat(task)
     n, r = codes.shape[1], len(codes)
-    if r > _MOST_PARTITIONS or n * r >= 2**29 or n * n * r >= 2**62:
+    if r > _MOST_PARTITIONS or n * r >= _MOST_LABELS or n * n * r >= 2**62:
         raise ValueError(
             f"n_samples={n} with n_partitions={r} is too large for least_squares, "
             f"which counts {_MOST_PARTITIONS} partitions and 2^29 labels; use kcc."
@@ -137,8 +140,11 @@ def _repeat(task: Task) -> tuple[Codes, IntArray]:
     parts = [Fraction(x).limit_denominator(_LARGEST_RATIO) for x in ratio.tolist()]
     unit = math.lcm(*(part.denominator for part in parts))
     times = np.array([int(part * unit) for part in parts])
-    if times.sum() > _MOST_PARTITIONS or not np.allclose(
-        times / unit, ratio, rtol=1e-9, atol=0
+    total = int(times.sum())
+    if (
+        total > _MOST_PARTITIONS
+        or total * codes.shape[1] >= _MOST_LABELS  # before they take the memory
+        or not np.allclose(times / unit, ratio, rtol=1e-9, atol=0)
     ):
         raise ValueError(
             "weights should be in the ratio of small whole numbers for least_squares, "
@@ -179,7 +185,7 @@ def _find_clusters(
 ) -> list[npt.NDArray[np.intp]]:
     """Take out the best cluster again and again, until nothing or enough is left."""
     n = codes.shape[1]
-    similarity = _similarity(task, codes, n_labels)
+    similarity = _similarity(task, codes, n_labels, advance)
     rest = np.arange(n)
     held = rest  # the objects of `similarity`
     # what is known of the climb from each object
@@ -187,29 +193,33 @@ def _find_clusters(
     reached = np.empty(n, dtype=np.intp)
     strayed = np.empty(n, dtype=np.bool_)
     unknown = np.ones(n, dtype=np.bool_)
-    sets: list[npt.NDArray[np.uint8]] = []
+    sets = np.empty((0, -(-n // 8)), dtype=np.uint8)
     clusters: list[npt.NDArray[np.intp]] = []
     while rest.size and len(clusters) != task.n_clusters:
         starts = np.flatnonzero(unknown[rest])
         if starts.size:
             if similarity is not None and len(held) > len(rest):
-                keep = task.backend.to_device(np.flatnonzero(np.isin(held, rest)))
-                similarity, held = similarity[keep[:, None], keep], rest
+                keep = np.flatnonzero(np.isin(held, rest))
+                similarity, held = _keep(task, similarity, keep), rest
             climbs = _climb(
                 task, codes[:, rest], n_labels, starts, threshold, similarity, advance
             )
-            sizes = np.empty(len(climbs.sets), dtype=np.int64)
+            known = rest[~unknown[rest]]
+            used, reached[known] = np.unique(reached[known], return_inverse=True)
+            fresh = np.empty((len(climbs.sets), sets.shape[1]), dtype=np.uint8)
+            sizes = np.empty(len(fresh), dtype=np.int64)
             for x, packed in enumerate(climbs.sets):
                 members = np.zeros(n, dtype=np.bool_)
                 members[rest] = np.unpackbits(packed, count=len(rest))
                 sizes[x] = members.sum()
-                sets.append(np.packbits(members))
+                fresh[x] = np.packbits(members)
             objects, size = rest[starts], sizes[climbs.which]
             height[objects] = [
                 score(total, s, threshold)
                 for total, s in zip(climbs.total.tolist(), size.tolist(), strict=True)
             ]
-            reached[objects] = climbs.which + len(sets) - len(sizes)
+            reached[objects] = climbs.which + len(used)
+            sets = np.concatenate([sets[used], fresh])
             strayed[objects] = climbs.n_flips >= size  # something left on the way
         best = rest[height[rest].argmax()]
         packed = sets[reached[best]]
@@ -217,8 +227,9 @@ def _find_clusters(
         clusters.append(np.flatnonzero(members))
         rest = rest[~members[rest]]
         # a climb that never took in an object of this cluster would be the same again
-        touched = np.array([(other & packed).any() for other in sets])
-        unknown = strayed | touched[reached]
+        some = np.flatnonzero(packed)
+        touched = (sets[:, some] & packed[some]).any(axis=1)
+        unknown[rest] = strayed[rest] | touched[reached[rest]]
         advance(0, f"{len(clusters)} clusters, {len(rest)} objects left")
     return clusters
 
@@ -237,7 +248,7 @@ def _climb(
     return backend.add_rem_add(codes, n_labels, starts, threshold, similarity, advance)
 
 
-def _similarity(task: Task, codes: Codes, n_labels: IntArray) -> Any:
+def _similarity(task: Task, codes: Codes, n_labels: IntArray, advance: Advance) -> Any:
     """Return all a_lm where the backend computes, or None if they are too many."""
     r, n = codes.shape
     kind = np.uint8 if r <= 255 else np.uint16
@@ -256,9 +267,31 @@ def _similarity(task: Task, codes: Codes, n_labels: IntArray) -> Any:
             rows = everyone[begin : begin + step]
             pairs = backend.coassociation(there, n_labels, rows, everyone)
             matrix[begin : begin + step] = pairs.same.astype(kind)
+            advance(0, f"similarities of {begin + len(rows)} objects")
     except MemoryError:  # a device may have less than the host
+        _warn_of_counting(n)
         return None
     return matrix
+
+
+def _keep(task: Task, similarity: Any, objects: IntArray) -> Any:
+    """Return the similarities of some objects, or None if there is no memory."""
+    try:
+        keep = task.backend.to_device(objects)
+        # one side after the other: CuPy would make an index for every pair
+        return similarity[keep][:, keep]
+    except MemoryError:
+        _warn_of_counting(len(objects))
+        return None
+
+
+def _warn_of_counting(n_samples: int) -> None:
+    warnings.warn(
+        f"there is no memory left for the similarities of {n_samples} objects; going "
+        "on by counting them when needed, which takes longer.",
+        DeviceMemoryWarning,
+        stacklevel=4,
+    )
 
 
 def _count(
