@@ -14,6 +14,7 @@ from gpu_consensus.checks import check_choice, check_n_clusters, seed_sequence
 from gpu_consensus.generate import generate_partitions
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods import FINDERS, METHODS, consensus
+from gpu_consensus.methods.lambda_consensus import lambda_consensus
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):
@@ -26,7 +27,9 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         ``"least_squares"``, which find their number, only the clusters in mind when
         the basic partitions are made.
     method : str, default "kcc"
-        Consensus method, one of ``gpc.METHODS``.
+        Consensus method, one of ``gpc.METHODS``; or "lambda_consensus", whose
+        ``n_partitions`` clusterers hear the consensus. It makes its partitions itself:
+        ``strategy``, ``k_range``, ``metric`` and ``base`` do not count then.
     n_partitions : int, default 100
         Basic partitions to make.
     strategy : str, default "rps"
@@ -114,7 +117,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_n_clusters(self.n_clusters, X.shape[0])
-        check_choice("method", self.method, METHODS)
+        check_choice("method", self.method, [*METHODS, "lambda_consensus"])
         # what is wrong with the second stage should not wait for the first
         options = self.method_options or {}
         choose_backend(options.get("backend", self.backend), None, self.n_jobs)
@@ -125,6 +128,16 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
             )
         if "utility" in options:
             parse_utility(options["utility"])
+        if self.method == "lambda_consensus":
+            self._fit_rounds(X, options)
+        else:
+            self._fit_stages(X, options)
+        self.labels_: npt.NDArray[np.int32] = self.consensus_.labels
+        self.n_iter_ = self.consensus_.n_iter
+        return self
+
+    def _fit_stages(self, X: Any, options: dict[str, Any]) -> None:
+        """Make the basic partitions, then find their consensus."""
         seeds = seed_sequence(self.random_state).spawn(2)
         self.ensemble_ = generate_partitions(
             X,
@@ -132,31 +145,40 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
             self.strategy,
             self.n_clusters,
             self.k_range,
-            **{
-                "metric": self.metric,
-                "base": self.base,
-                "backend": self.backend,
-                "n_jobs": self.n_jobs,
-                "random_state": seeds[0],
-                "progress": self.progress,
-            }
+            **self._shared(seeds[0])
+            | {"metric": self.metric, "base": self.base}
             | (self.generate_options or {}),
         )
         self.consensus_ = consensus(
             self.ensemble_,
             None if self.method in FINDERS else self.n_clusters,
             self.method,
-            **{
-                "backend": self.backend,
-                "n_jobs": self.n_jobs,
-                "random_state": seeds[1],
-                "progress": self.progress,
-            }
-            | options,
+            **self._shared(seeds[1]) | options,
         )
-        self.labels_: npt.NDArray[np.int32] = self.consensus_.labels
-        self.n_iter_ = self.consensus_.n_iter
-        return self
+
+    def _fit_rounds(self, X: Any, options: dict[str, Any]) -> None:
+        """Let as many clusterers as partitions hear the consensus."""
+        if self.generate_options:
+            raise ValueError(
+                f"generate_options={self.generate_options!r} is of no use to "
+                "lambda_consensus, which makes its partitions itself; leave it out."
+            )
+        clusterers = {"n_clusterers": self.n_partitions}
+        self.consensus_ = lambda_consensus(
+            X,
+            self.n_clusters,
+            **self._shared(self.random_state) | clusterers | options,
+        )
+        self.ensemble_ = self.consensus_.details["ensemble"]
+
+    def _shared(self, random_state: Any) -> dict[str, Any]:
+        """Return what every stage takes."""
+        return {
+            "backend": self.backend,
+            "n_jobs": self.n_jobs,
+            "random_state": random_state,
+            "progress": self.progress,
+        }
 
     def __sklearn_tags__(self) -> Any:
         """Say that sparse input is welcome, and that cuML repeats itself loosely."""

@@ -151,3 +151,18 @@ def test_data_with_gaps_or_infinities_is_refused():
     X[3, 1] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         gpc.ConsensusClustering(3).fit(X)
+
+
+def test_lambda_consensus_is_a_method_of_the_estimator():
+    X, y = load_iris(return_X_y=True)
+    model = gpc.ConsensusClustering(
+        3, "lambda_consensus", 12, method_options={"n_rounds": 2}, random_state=0
+    ).fit(X)
+    direct = gpc.lambda_consensus(X, 3, n_rounds=2, n_clusterers=12, random_state=0)
+    assert np.array_equal(model.labels_, direct.labels)
+    assert model.ensemble_.n_partitions == 12
+    assert gpc.metrics.adjusted_rand(y, model.labels_) > 0.6
+    with pytest.raises(ValueError, match=r"generate_options=.* is of no use"):
+        gpc.ConsensusClustering(
+            3, "lambda_consensus", generate_options={"max_iter": 3}
+        ).fit(X)
