@@ -267,3 +267,21 @@ def test_with_a_full_disk(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.rglob("*.nbc"))
+
+
+def test_with_a_damaged_cache(tmp_path):
+    """As a crash of the machine leaves it: compiled once more, and kept again."""
+    code = """
+        from gpu_consensus.backends.numba_tables import log2
+
+        assert log2(8.0) == 3.0
+        print(sum(log2.stats.cache_hits.values()))
+        """
+    hits = []
+    for files in ("none", "*.nbi", "*.nbc", "none"):
+        for path in tmp_path.rglob(files):
+            os.truncate(path, path.stat().st_size // 2 if files == "*.nbc" else 0)
+        done = run_elsewhere(code, NUMBA_CACHE_DIR=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        hits.append(int(done.stdout))
+    assert hits == [0, 0, 0, 1]

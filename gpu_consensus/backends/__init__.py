@@ -49,7 +49,7 @@ def choose_backend(
     check_choice("backend", backend, NAMES)
     n_threads(n_jobs)  # a wrong number is wrong on every backend
     if backend == "auto":
-        wish = os.environ.get("GPU_CONSENSUS_BACKEND", "auto")
+        wish = os.environ.get("GPU_CONSENSUS_BACKEND", "").strip() or "auto"
         backend = check_choice("GPU_CONSENSUS_BACKEND", wish, NAMES)
     if backend == "auto":
         backend = _automatic(codes, lookups)
@@ -122,7 +122,7 @@ def why_no_device() -> str:
 def _why_not_imported(module: str) -> str:
     """Return why an installed module cannot be loaded, or an empty string.
 
-    A numba older than NumPy, or libraries that are not found, raise all sorts of errors.
+    A numba older than NumPy, or libraries that are not found, raise errors of any kind.
     """
     try:
         importlib.import_module(module)
