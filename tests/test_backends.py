@@ -216,6 +216,8 @@ def test_threads(monkeypatch):
 def test_auto_takes_the_environment_and_explicit_names_do_not(monkeypatch):
     monkeypatch.delenv("GPU_CONSENSUS_BACKEND", raising=False)
     assert choose_backend("auto", None).name == "numpy"
+    monkeypatch.setenv("GPU_CONSENSUS_BACKEND", "")  # as good as not set
+    assert choose_backend("auto", None).name == "numpy"
     monkeypatch.setenv("GPU_CONSENSUS_BACKEND", "cuda")
     with pytest.raises(ValueError, match="GPU_CONSENSUS_BACKEND='cuda' is unknown"):
         choose_backend("auto", None)

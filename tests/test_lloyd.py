@@ -226,6 +226,11 @@ def test_a_checkpoint_of_another_call_is_refused(tmp_path):
         gpc.kcc(labels, 3, random_state=0, checkpoint=tmp_path / "no" / "run.npz")
 
 
+def test_a_folder_is_no_checkpoint_and_nobody_is_told_to_delete_it(tmp_path):
+    with pytest.raises(ValueError, match=r"is a folder; give the path of a file"):
+        gpc.kcc(noisy(5)[0], 3, checkpoint=tmp_path, random_state=0)
+
+
 def test_a_checkpoint_knows_children_of_a_seed_and_utilities_apart(tmp_path):
     labels, _ = noisy(6, n=100, r=6)
     path = tmp_path / "run.npz"

@@ -195,6 +195,38 @@ def test_importing_the_package_leaves_numba_alone():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_numba_that_cannot_be_imported_is_done_without(tmp_path):
+    """As when NumPy is newer than numba allows: only who asks for numba is told."""
+    (tmp_path / "numba.py").write_text("raise ImportError('NumPy is too new.')")
+    done = run_elsewhere(
+        """
+        import numpy as np
+        import gpu_consensus as gpc
+        from gpu_consensus.loop import refine
+
+        refine._WORTH_COMPILING = 0
+        labels = np.random.default_rng(0).integers(3, size=(1 << 13, 4))
+        labels[: 1 << 12, 1:] = labels[: 1 << 12, :1]
+        options = {"n_init": 2, "random_state": 0}
+        assert gpc.kcc(labels, 3, **options, backend="numpy").backend == "numpy"
+        ipc = gpc.ipc(labels, 3, update="sequential", **options, backend="numpy")
+        assert ipc.backend == "numpy"
+        assert gpc.kcc(labels, 16, **options, refine=False).backend == "numpy"
+        told = "numba is installed but cannot be imported (NumPy is too new); mend it"
+        assert gpc.doctor().backends["numba"].startswith(told)
+        try:
+            gpc.kcc(labels, 3, backend="numba")
+        except RuntimeError as error:
+            assert told in str(error)
+        else:
+            raise AssertionError("it ran")
+        """,
+        PYTHONPATH=str(tmp_path),
+        GPU_CONSENSUS_BACKEND="auto",
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_without_a_place_for_the_cache():
     """numba finds no folder beside a function that is in no file: it says so."""
     done = run_elsewhere(
@@ -235,3 +267,21 @@ def test_with_a_full_disk(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.rglob("*.nbc"))
+
+
+def test_with_a_damaged_cache(tmp_path):
+    """As a crash of the machine leaves it: compiled once more, and kept again."""
+    code = """
+        from gpu_consensus.backends.numba_tables import log2
+
+        assert log2(8.0) == 3.0
+        print(sum(log2.stats.cache_hits.values()))
+        """
+    hits = []
+    for files in ("none", "*.nbi", "*.nbc", "none"):
+        for path in tmp_path.rglob(files):
+            os.truncate(path, path.stat().st_size // 2 if files == "*.nbc" else 0)
+        done = run_elsewhere(code, NUMBA_CACHE_DIR=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        hits.append(int(done.stdout))
+    assert hits == [0, 0, 0, 1]

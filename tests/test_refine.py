@@ -1,5 +1,7 @@
 """Single-object moves: exact changes, true local optima, one order."""
 
+import importlib.util
+
 import numpy as np
 import oracles
 import pytest
@@ -118,7 +120,7 @@ def test_the_compiled_search_gives_the_same_bits(monkeypatch, missing):
 
 
 def test_without_numba_and_without_a_cache(monkeypatch):
-    monkeypatch.setattr(refine_module.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert refine_module._finder(1 << 40) is refine_module.find_move
 
 

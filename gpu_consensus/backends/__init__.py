@@ -5,6 +5,7 @@ Algorithms are written once, above :class:`~gpu_consensus.backends.protocol.Back
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 from typing import Any
@@ -48,7 +49,7 @@ def choose_backend(
     check_choice("backend", backend, NAMES)
     n_threads(n_jobs)  # a wrong number is wrong on every backend
     if backend == "auto":
-        wish = os.environ.get("GPU_CONSENSUS_BACKEND", "auto")
+        wish = os.environ.get("GPU_CONSENSUS_BACKEND", "").strip() or "auto"
         backend = check_choice("GPU_CONSENSUS_BACKEND", wish, NAMES)
     if backend == "auto":
         backend = _automatic(codes, lookups)
@@ -87,7 +88,8 @@ def why_unavailable(backend: str) -> str:
             "numba is not installed; run pip install numba, or use backend='numpy', "
             "whose labels are the same."
         )
-    return ""
+    broken = _why_not_imported("numba")
+    return broken and f"{broken}, or use backend='numpy', whose labels are the same."
 
 
 def why_no_device() -> str:
@@ -97,6 +99,9 @@ def why_no_device() -> str:
             "CuPy is not installed; run pip install 'gpu-consensus[cuda12]' (or "
             "cuda13), or use backend='numpy'."
         )
+    broken = _why_not_imported("cupy")
+    if broken:
+        return f"{broken}, or use backend='numpy'."
     import cupy
 
     if not cupy.cuda.is_available():
@@ -111,6 +116,19 @@ def why_no_device() -> str:
             f"{capability[-1]} but at least {OLDEST[0]}.{OLDEST[1]} is needed; use a "
             "newer device, or backend='numpy'."
         )
+    return ""
+
+
+def _why_not_imported(module: str) -> str:
+    """Return why an installed module cannot be loaded, or an empty string.
+
+    A numba older than NumPy, or libraries that are not found, raise errors of any kind.
+    """
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        told = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        return f"{module} is installed but cannot be imported ({told}); mend it"
     return ""
 
 

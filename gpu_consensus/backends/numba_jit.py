@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,16 +28,22 @@ def compiled(function: Callable[..., Any]) -> Any:
     # numba finds a place that can be written, and fails if the disk is full later
     cache = dispatcher._cache
     for name in ("load_overload", "save_overload"):
-        setattr(cache, name, _without_disk_errors(getattr(cache, name)))
+        setattr(cache, name, _without_disk_errors(cache, getattr(cache, name)))
     return dispatcher
 
 
-def _without_disk_errors(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Do without the cache where the disk fails: it only saves time."""
+def _without_disk_errors(cache: Any, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Do without the cache where the disk fails: it only saves time.
+
+    A damaged file, as a crash of the machine may leave, is written anew.
+    """
 
     def call(*arguments: Any) -> Any:
         with contextlib.suppress(OSError):
-            return method(*arguments)
+            try:
+                return method(*arguments)
+            except (EOFError, pickle.UnpicklingError):
+                cache.flush()
         return None
 
     return call

@@ -59,6 +59,10 @@ class Checkpoint:
         self.state: State | None = None
         self.refined: list[int] = []
         self._saved_at = time.monotonic()
+        if path is not None and path.is_dir():
+            raise ValueError(
+                f"checkpoint={str(path)!r} is a folder; give the path of a file in it."
+            )
         if path is not None and path.exists():
             self._load(path)
 

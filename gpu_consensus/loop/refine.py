@@ -8,12 +8,12 @@ so that every backend ends with the same labels.
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from gpu_consensus.backends import why_unavailable
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.utilities import RISE_BITS, Formula, Segments, label_sums, rises
@@ -193,9 +193,7 @@ def _refine_compiled(
 
 def _worth_compiling(additions: int) -> bool:
     """Whether a sweep of so many additions pays for loading numba."""
-    return (
-        additions >= _WORTH_COMPILING and importlib.util.find_spec("numba") is not None
-    )
+    return additions >= _WORTH_COMPILING and not why_unavailable("numba")
 
 
 def _finder(additions: int) -> Callable[..., tuple[int, int]]:

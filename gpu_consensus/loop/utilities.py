@@ -12,8 +12,8 @@ view", TKDE 2015, Tables 1 and 3, Eq. 31-34.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from gpu_consensus.loop.log2 import log2
 FLOOR = 2.0**-52
 _TINY = np.finfo(np.float32).tiny
 RISE_BITS = 22  # functions of counts of so many bits are looked up
+_BLOCK = 1 << 18  # numbers that a function of the caller's own is given at once
 Array = npt.NDArray[Any]
 
 
@@ -424,8 +425,13 @@ class Utility:
             share = np.where(size == 0, 1.0 / n.shape[-1], n / np.maximum(size, 1))
             return np.asarray(share, dtype=np.float64)
 
+        @cache
         def unit_of(k_i: int) -> FloatArray:
-            return self._mu(np.eye(k_i)) if k_i else np.zeros(0)
+            """Return mu(e_j), (K_i,); never all K_i^2 numbers of the e_j at once."""
+            unit = np.zeros(k_i)
+            for some in _blocks(k_i, k_i):
+                unit[some] = self._mu(np.eye(some.stop - some.start, k_i, some.start))
+            return unit
 
         def divergence(n: Array, segments: Segments) -> FloatArray:
             def work(n_i: Array) -> FloatArray:
@@ -448,8 +454,13 @@ class Utility:
 
         def change(n: Array, segments: Segments, step: int) -> FloatArray:
             def work(n_i: Array) -> FloatArray:
-                shifted = n_i[..., None, :] + step * np.eye(n_i.shape[-1], dtype=int)
-                return total_of(np.maximum(shifted, 0)) - total_of(n_i)[..., None]
+                found, k_i = np.empty(n_i.shape), n_i.shape[-1]
+                before = total_of(n_i)[..., None]
+                for some in _blocks(k_i, n_i.size):
+                    one = np.eye(some.stop - some.start, k_i, some.start, dtype=int)
+                    shifted = n_i[..., None, :] + step * one
+                    found[..., some] = total_of(np.maximum(shifted, 0)) - before
+                return found
 
             return stack(by_partition(work, n, segments), segments)
 
@@ -459,6 +470,13 @@ class Utility:
             )
 
         return Formula(divergence, total, change, unit)
+
+
+def _blocks(size: int, numbers: int) -> Iterator[slice]:
+    """Cut ``size`` things of so many numbers each into blocks that fit the cache."""
+    step = max(1, _BLOCK // max(1, numbers))
+    for begin in range(0, size, step):
+        yield slice(begin, min(begin + step, size))
 
 
 def parse_utility(utility: Any) -> tuple[str, Formula, bool]:

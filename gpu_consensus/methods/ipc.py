@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpu_consensus.arrays import to_host
+from gpu_consensus.backends import why_unavailable
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
 from gpu_consensus.ensemble import as_ensemble
@@ -181,7 +181,7 @@ def _sweep_starts(
 
 def _sweeper(visits: int) -> Callable[..., int]:
     """Return the function that visits all objects: compiled where that pays."""
-    if visits < _WORTH_COMPILING or importlib.util.find_spec("numba") is None:
+    if visits < _WORTH_COMPILING or why_unavailable("numba"):
         return sweep_objects
     compiled = compiled_sweep()
 
