@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends import why_unavailable
 from gpu_consensus.checks import FloatArray, IntArray, seed_sequence
 
 _WORTH_COMPILING = 48  # vertices
@@ -252,7 +252,7 @@ def sweep(
 
 def _sweeper(n: int) -> Callable[..., int]:
     """Return ``sweep``, compiled where that pays; integers, so the same either way."""
-    if n < _WORTH_COMPILING or importlib.util.find_spec("numba") is None:
+    if n < _WORTH_COMPILING or why_unavailable("numba"):
         return sweep
     compiled: Callable[..., int] = compiled_sweep()
     return compiled
