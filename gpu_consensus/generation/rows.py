@@ -110,10 +110,13 @@ class Rows:
         reach = self.half + self.half[chosen, None]
         found = np.asarray(reach - products)
         small = found <= self.slack * reach
-        found[small] = 0
         if self.subtracts:
-            for own, near, row in zip(found, small, chosen, strict=True):
-                own[near] = _half_squares(self.X[near] - self.X[row])
+            near, row = np.nonzero(small)
+            for begin in range(0, len(row), self.n_samples):  # all may be equal
+                a, b = near[begin:][: self.n_samples], row[begin:][: self.n_samples]
+                found[a, b] = _half_squares(self.X[b] - self.X[chosen[a]])
+        else:
+            found[small] = 0
         return found
 
     def misfits(self, labels: Labels, centroids: Floats) -> Floats:
