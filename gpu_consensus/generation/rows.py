@@ -273,7 +273,7 @@ def sums(rows: Rows, codes: npt.NDArray[Any], n_clusters: int) -> Floats:
     Long sums are held in float64: in float32 a million equal numbers are off by
     percents.
     """
-    from scipy.sparse import coo_array, csr_array
+    from scipy.sparse import coo_array, csc_array
 
     X, n = rows.X, rows.n_samples
     if is_sparse(X):
@@ -287,8 +287,7 @@ def sums(rows: Rows, codes: npt.NDArray[Any], n_clusters: int) -> Floats:
     for begin in range(0, n, step):
         part, own = X[begin : begin + step], codes[begin : begin + step]
         entries = (np.ones(len(own), dtype=X.dtype), own, np.arange(len(own) + 1))
-        member = csr_array(entries, shape=(len(own), n_clusters + 1))
-        total += member.T @ part
+        total += csc_array(entries, shape=(n_clusters + 1, len(own))) @ part
     return np.asarray(total[:n_clusters, : rows.n_features], dtype=X.dtype)
 
 
