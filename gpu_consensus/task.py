@@ -233,6 +233,7 @@ def open_task(
     options: Mapping[str, Any],
     *,
     pairs: bool = False,
+    visits: int = 1,
 ) -> Task:
     """Check what a method was given, and make it ready.
 
@@ -248,6 +249,8 @@ def open_task(
         ``n_jobs``, ``memory_limit``, ``random_state``, ``progress``.
     pairs : bool, default False
         Whether the method compares all pairs of objects: its work grows with n^2.
+    visits : int, default 1
+        About how often it looks at every label otherwise; more pay for loading numba.
     """
     for name in options:
         if name not in _OPTIONS:
@@ -259,7 +262,7 @@ def open_task(
         check_int("memory_limit", chosen["memory_limit"], 1)
     seed_sequence(chosen["random_state"])  # what is wrong is said before the work
     given, weights = as_ensemble(ensemble, chosen["weights"])
-    lookups = given.codes.size * (given.n_samples if pairs else n_clusters or 1)
+    lookups = given.codes.size * (given.n_samples if pairs else visits)
     backend = choose_backend(
         chosen["backend"], given.codes, chosen["n_jobs"], lookups=lookups
     )

@@ -115,7 +115,7 @@ def em(
     tol = _not_negative("tol", tol)
     if isinstance(init, str):
         check_choice("init", init, INITS)
-    task = open_task("em", ensemble, n_clusters, options)
+    task = open_task("em", ensemble, n_clusters, options, visits=16 * n_init)
     if task.ensemble.n_samples >= _TOO_MANY:
         raise ValueError(
             f"n_samples={task.ensemble.n_samples} should be < {_TOO_MANY} for em, or "
