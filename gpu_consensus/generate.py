@@ -23,12 +23,14 @@ from gpu_consensus.checks import (
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.features import check_features
 from gpu_consensus.generation import bases, device, host, views
-from gpu_consensus.generation.rows import METRICS
+from gpu_consensus.generation.rows import METRICS, is_sparse
 from gpu_consensus.generation.store import PartitionStore
 from gpu_consensus.progress import progress_bar
 
 Codes = npt.NDArray[Any]
 Maker = host.HostMaker | device.DeviceMaker
+
+_FEW_COLUMNS, _FEW_ROWS = 32, 1 << 17  # steps of k-means on fewer are short
 
 
 def generate_partitions(
@@ -119,10 +121,12 @@ def generate_partitions(
     n_jobs : int, optional
         Partitions made at the same time, -1 for one per core; the result does not
         depend on it. By default what ``joblib.parallel_config`` says, else one per
-        core. Each worker computes on one thread; they share one float32 copy of
-        ``X``, and each holds the columns or rows that its partition alone sees.
-        Threads are used; for a callable that is mostly Python,
-        ``joblib.parallel_config("loky")`` brings processes.
+        core, but one at a time for k-means on fewer than 32 dense columns and 2^17
+        rows: its steps are so short that threads would wait for one another. Each
+        worker computes on one thread; they share one float32 copy of ``X``, and each
+        holds the columns or rows that its partition alone sees. Threads are used; for a
+        callable that is mostly Python, ``joblib.parallel_config("loky")`` brings
+        processes.
     random_state : int, SeedSequence, Generator or RandomState, optional
         Seed.
     checkpoint : path, optional
@@ -179,7 +183,7 @@ def generate_partitions(
         cure = "or None for all rows"
         rows_per_cluster = check_int("rows_per_cluster", rows_per_cluster, 1, cure=cure)
     X = device.load_features(X, metric) if on_gpu else check_features(X)
-    n_workers = _n_workers(n_jobs)
+    n_workers = _n_workers(n_jobs, alone=_is_narrow(X, base))
     recipe = views.make_recipe(
         X.shape,
         strategy,
@@ -334,7 +338,13 @@ def _run(
         yield from results
 
 
-def _n_workers(n_jobs: int | None) -> int:
+def _is_narrow(X: Any, base: Any) -> bool:
+    """Whether k-means on these features is mostly Python, which threads share."""
+    small = X.shape[0] < _FEW_ROWS and X.shape[1] < _FEW_COLUMNS
+    return isinstance(base, str) and small and not is_sparse(X)
+
+
+def _n_workers(n_jobs: int | None, *, alone: bool) -> int:
     if n_jobs is not None:
         if n_jobs == 0 or not isinstance(n_jobs, Integral):
             raise ValueError(
@@ -346,7 +356,7 @@ def _n_workers(n_jobs: int | None) -> int:
     active, configured = get_active_backend()
     if configured is not None:
         return int(configured)
-    return 1 if active.nesting_level else -1
+    return 1 if alone or active.nesting_level else -1
 
 
 def _warn_unlabelled(ensemble: Ensemble, *, sampled: bool) -> None:
