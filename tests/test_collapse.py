@@ -123,6 +123,34 @@ def test_labels_to_begin_with_may_tell_equal_rows_apart(monkeypatch, lazy):
     assert_equal(once, plain)
 
 
+def test_labels_to_begin_with_that_are_the_end_end_at_once(monkeypatch):
+    ens = gpc.Ensemble(repeated(1, 500, 30))
+    end = fit("ipvc", ens, 3).labels
+    once, plain, steps = fit_both(monkeypatch, "ipvc", ens, 3, init=end)
+    assert steps
+    assert len(plain.history) == 1
+    assert_equal(once, plain)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.05, 1.0])
+@pytest.mark.parametrize("n_clusters", [3, 200])
+def test_moved_rows_count_as_often_as_they_appear(share, n_clusters):
+    rng = np.random.default_rng(0)
+    ens = gpc.Ensemble(repeated(4, 20_000, 3000, r=12, missing=0.1))
+    backend = choose_backend("numba", None)
+    groups = backend.groups(ens.codes, 5000)
+    size = (4, len(groups.first))
+    before = rng.integers(n_clusters + 1, size=size).astype(np.uint8)
+    after = rng.integers(n_clusters + 1, size=size).astype(np.uint8)
+    after = np.where(rng.random(size) < share, after, before)
+    was, now = before[:, groups.place], after[:, groups.place]
+    counts = backend.count(ens.codes, ens.offsets, was, n_clusters)
+    moved = backend.recount_groups(groups, ens.offsets, before, after, counts)
+    numpy = choose_backend("numpy", None)
+    assert np.array_equal(counts, numpy.count(ens.codes, ens.offsets, now, n_clusters))
+    assert np.array_equal(moved, (was != now).sum(axis=1))
+
+
 def test_groups_are_the_distinct_rows():
     labels = repeated(5, 1000, 60, r=8, missing=0.2)
     ens = gpc.Ensemble(labels)

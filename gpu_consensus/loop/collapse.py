@@ -99,8 +99,10 @@ class Collapsed(Laziness):
         return moved
 
     def forget(self, q: int, l: int) -> None:
-        """Score object l of restart q again; it is apart from its equals till then."""
-        super().forget(q, int(self.groups.place[l]))
+        """Take note that object l of restart q is apart from its equals, till it returns.
+
+        The gap is that of its row, which did not move.
+        """
         self.apart.setdefault(q, []).append(l)
 
     def _put_back(self, l: int, assignment: Any, before: Any, counts: Any) -> None:
