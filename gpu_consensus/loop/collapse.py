@@ -99,7 +99,7 @@ class Collapsed(Laziness):
         return moved
 
     def forget(self, q: int, l: int) -> None:
-        """Take note that object l of restart q is apart from its equals, till it returns.
+        """Note that object l of restart q is apart from its equals, till it returns.
 
         The gap is that of its row, which did not move.
         """
