@@ -30,14 +30,14 @@ _C = r"""
 enum { TILE = 64, COLUMNS = RESTARTS * CLUSTERS };
 static float score[TILE][COLUMNS] __attribute__((aligned(64)));
 
-void assign(const uint16_t *restrict codes, int64_t n, int64_t r,
+void assign(const CODE *restrict codes, int64_t n, int64_t r,
             const int64_t *restrict offsets, const float *restrict table,
             uint8_t *restrict out) {
     for (int64_t begin = 0; begin < n; begin += TILE) {
         const int64_t size = n - begin < TILE ? n - begin : TILE;
         memset(score, 0, sizeof score);
         for (int64_t i = 0; i < r; ++i) {
-            const uint16_t *line = codes + i * n + begin;
+            const CODE *line = codes + i * n + begin;
             const float *part = table + offsets[i] * COLUMNS;
             for (int64_t t = 0; t < size; ++t) {
                 const float *restrict row = part + line[t] * COLUMNS;
@@ -85,12 +85,14 @@ def limit_table(context: Context) -> Table:
         context.progress("throughput", len(_SHAPES) * len(_LABELS)) as advance,
     ):
         for shape in _SHAPES:
-            loop = _compile(Path(folder), compiler, *shape) if compiler else None
             for labels in _LABELS:
+                code = _code_type(labels)
+                loop = _compile(Path(folder), compiler, code, *shape)
                 table.rows.append(_measure(n, labels, *shape, loop, bandwidth))
                 advance()
     table.notes = [
-        f"n={n:,}, r={_N_PARTITIONS}, 16-bit codes, one thread unless said otherwise; "
+        f"n={n:,}, r={_N_PARTITIONS}, codes of 8 bits up to 255 labels, else 16; one "
+        "thread unless said otherwise; "
         "the least of several interleaved repeats. A lookup is one object, partition "
         "and column. The C loop is a plain tile loop with the number of columns known "
         "to the compiler, cc -O3 -march=native -ffp-contract=off. Memory: "
@@ -127,7 +129,7 @@ def _measure(
     bandwidth: float,
 ) -> dict[str, Any]:
     rng = np.random.default_rng(0)
-    codes = rng.integers(labels, size=(_N_PARTITIONS, n)).astype(np.uint16)
+    codes = rng.integers(labels, size=(_N_PARTITIONS, n)).astype(_code_type(labels))
     offsets = np.arange(_N_PARTITIONS + 1) * (labels + 1)
     shape = (int(offsets[-1]), n_restarts, n_clusters)
     table = rng.normal(size=shape).astype(np.float32)
@@ -166,13 +168,21 @@ def _measure(
     }
 
 
+def _code_type(labels: int) -> str:
+    """Return the type in which an ensemble keeps so many labels."""
+    return "uint8" if labels <= 255 else "uint16"
+
+
 def _compile(
-    folder: Path, compiler: str, n_restarts: int, n_clusters: int
-) -> Callable[..., None]:
+    folder: Path, compiler: str | None, code: str, n_restarts: int, n_clusters: int
+) -> Callable[..., None] | None:
+    if compiler is None:
+        return None
     source = folder / "assign.c"
-    library = folder / f"assign_{n_restarts}_{n_clusters}.so"
+    library = folder / f"assign_{code}_{n_restarts}_{n_clusters}.so"
     source.write_text(_C, encoding="utf-8")
     sizes = [f"-DRESTARTS={n_restarts}", f"-DCLUSTERS={n_clusters}"]
+    sizes.append(f"-DCODE={code}_t")
     flags = ["-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC"]
     subprocess.run(
         [compiler, *flags, *sizes, str(source), "-o", str(library)], check=True

@@ -22,6 +22,7 @@ from .synthetic import make_ensemble, one_hot
 
 N_INIT = 10
 MAX_ITER = 50
+SAME_ITER = 10
 _CHECK_ITER = 5
 _SAME_F = 1e-9
 _SAME_INERTIA = 1e-6
@@ -61,7 +62,7 @@ class Peer:
             **options,
         }
         # a few iterations on purpose: that they do not suffice is no news
-        few = settings["max_iter"] == _CHECK_ITER
+        few = settings["max_iter"] < MAX_ITER
         with collect_warnings({} if few else self.messages):
             return gpc.kcc(
                 self.ensemble, self.n_clusters, "c", refine=False, **settings
@@ -78,7 +79,8 @@ class Peer:
             "random_state": 0,
             **options,
         }
-        with collect_warnings(self.messages):
+        few = settings["max_iter"] < MAX_ITER
+        with collect_warnings({} if few else self.messages):
             return KMeans(self.n_clusters, algorithm="lloyd", tol=0, **settings).fit(
                 self.X
             )
@@ -177,10 +179,11 @@ class Peer:
         }
         row["auto_backend"] = results["auto"].backend
         row["auto_s"] = min(min(spent) for spent in seconds["auto"].values())
-        counts = {
+        each = {
             "kcc": self._kcc_iterations(),
             "kmeans": self._kmeans_iterations(results["kmeans"].inertia_),
         }
+        counts = {name: found and sum(found) for name, found in each.items()}
         work = self.ensemble.n_samples * r * self.n_clusters
         for name, count in counts.items():
             least = {threads: min(spent) for threads, spent in seconds[name].items()}
@@ -194,21 +197,37 @@ class Peer:
         row["ratio_auto"] = row["kmeans_s"] / row["auto_s"]
         both = all(counts.values())
         row["ratio_iteration"] = row["kmeans_ms"] / row["kcc_ms"] if both else None
+        row["ratio_same"] = None
+        if all(found and min(found) >= SAME_ITER for found in each.values()):
+            row["ratio_same"] = self._same_iterations(row, repeats)
         default = partial(self.kcc, init="partition", n_jobs=row["kcc_threads"])
         row["default_s"], found = _timed(default)
         row["default_f"] = found.objective
         return row
 
-    def _kcc_iterations(self) -> int:
-        """Return the iterations of all starts, which the checkpoint remembers."""
+    def _same_iterations(self, row: dict[str, Any], repeats: int) -> float:
+        """Return KMeans / kcc where every start of both makes equally many."""
+        from threadpoolctl import threadpool_limits
+
+        ours = partial(self.kcc, max_iter=SAME_ITER, n_jobs=row["kcc_threads"])
+        theirs = partial(self.kmeans, max_iter=SAME_ITER)
+        kcc, kmeans = [], []
+        for _ in range(repeats):
+            kcc.append(_timed(ours)[0])
+            with threadpool_limits(row["kmeans_threads"]):
+                kmeans.append(_timed(theirs)[0])
+        return min(kmeans) / min(kcc)
+
+    def _kcc_iterations(self) -> list[int]:
+        """Return the iterations of each start, which the checkpoint remembers."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "run.npz"
             self.kcc(checkpoint=path)
             with np.load(path, allow_pickle=False) as archive:
                 meta = json.loads(str(archive["meta"][()]))
-        return sum(len(history) for history in meta["history"])
+        return [len(history) for history in meta["history"]]
 
-    def _kmeans_iterations(self, inertia: float) -> int | None:
+    def _kmeans_iterations(self, inertia: float) -> list[int] | None:
         """Run the starts one by one on the same random numbers, to count.
 
         None if they turn out not to be the same starts.
@@ -218,7 +237,7 @@ class Peer:
         lowest = min(run.inertia_ for run in runs)
         if abs(lowest / inertia - 1) > 1e-9:
             return None
-        return sum(int(run.n_iter_) for run in runs)
+        return [int(run.n_iter_) for run in runs]
 
 
 def _timed(call: Callable[[], Any]) -> tuple[float, Any]:

@@ -24,10 +24,10 @@ from .synthetic import make_ensemble
 
 _STAGES = {
     "assign": ("assign", "reassign"),
-    "count": ("count", "recount"),
+    "count": ("count", "recount", "recount_groups"),
     "table": ("table",),
     "objective": ("label_sums",),
-    "skipping": ("table_change", "unsettled", "pick"),
+    "skipping": ("table_change", "unsettled", "pick", "groups", "spread"),
 }
 _MOST_EXPONENT = 1.05
 _FIRST_CALL = 1.0
@@ -116,7 +116,10 @@ def growth_table(context: Context) -> Table:
     sizes = (1000, 10_000) if context.quick else (10_000, 100_000, 1_000_000)
     columns = [Column("method", "method")]
     columns += [Column(f"ms_{n}", f"ms per iteration, n={n:,}", ".2f") for n in sizes]
-    columns += [Column("exponent", "exponent", ".2f")]
+    columns += [
+        Column("exponent", "exponent", ".2f"),
+        Column("last", f"from n={sizes[-2]:,}", ".2f"),
+    ]
     table = Table("growth", "Time per iteration as n grows", columns)
     methods = [name for name in ("kcc", "sec", "ivc", "em") if name in gpc.METHODS]
     rows: dict[str, dict[str, Any]] = {name: {"method": name} for name in methods}
@@ -129,17 +132,23 @@ def growth_table(context: Context) -> Table:
     for row in rows.values():
         y = np.log([row[f"ms_{n}"] for n in sizes])
         row["exponent"] = float(np.polyfit(np.log(sizes), y, 1)[0])
+        # the fixed cost of a call weighs least between the two largest
+        row["last"] = float((y[-1] - y[-2]) / np.log(sizes[-1] / sizes[-2]))
     table.rows = list(rows.values())
-    worst = max(table.rows, key=lambda row: row["exponent"])
+    worst = max(table.rows, key=lambda row: max(row["exponent"], row["last"]))
+    largest = max(worst["exponent"], worst["last"])
     table.claims = [
         Claim(
             f"time per iteration grows with an exponent of at most {_MOST_EXPONENT} "
             f"({', '.join(methods)})",
-            f"{worst['exponent']:.2f} for {worst['method']}",
-            None if context.quick else worst["exponent"] <= _MOST_EXPONENT,
+            f"{largest:.2f} for {worst['method']}",
+            None if context.quick else largest <= _MOST_EXPONENT,
         )
     ]
-    table.notes = ["r=50, K=10, one start, at most 5 iterations; least of 3 runs."]
+    table.notes = [
+        "r=50, K=10, one start, at most 5 iterations; whole calls by iterations, least "
+        "of 3 runs."
+    ]
     return table
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends import NAMES as BACKENDS
+from gpu_consensus.backends.numpy_backend import asked_threads
 from gpu_consensus.checks import (
     check_choice,
     check_int,
@@ -120,13 +121,13 @@ def generate_partitions(
         length. "auto" does so for CuPy arrays; the others run on the CPU.
     n_jobs : int, optional
         Partitions made at the same time, -1 for one per core; the result does not
-        depend on it. By default what ``joblib.parallel_config`` says, else one per
-        core, but one at a time for k-means on fewer than 32 dense columns and 2^17
-        rows: its steps are so short that threads would wait for one another. Each
-        worker computes on one thread; they share one float32 copy of ``X``, and each
-        holds the columns or rows that its partition alone sees. Threads are used; for a
-        callable that is mostly Python, ``joblib.parallel_config("loky")`` brings
-        processes.
+        depend on it. By default what ``joblib.parallel_config`` says, else what the
+        environment variable ``GPU_CONSENSUS_NUM_THREADS`` says, else one per core, but
+        one at a time for k-means on fewer than 32 dense columns and 2^17 rows: its
+        steps are so short that threads would wait for one another. Each worker computes
+        on one thread; they share one float32 copy of ``X``, and each holds the columns
+        or rows that its partition alone sees. Threads are used; for a callable that is
+        mostly Python, ``joblib.parallel_config("loky")`` brings processes.
     random_state : int, SeedSequence, Generator or RandomState, optional
         Seed.
     checkpoint : path, optional
@@ -356,6 +357,9 @@ def _n_workers(n_jobs: int | None, *, alone: bool) -> int:
     active, configured = get_active_backend()
     if configured is not None:
         return int(configured)
+    asked = asked_threads()
+    if asked is not None:
+        return asked
     return 1 if alone or active.nesting_level else -1
 
 

@@ -316,17 +316,27 @@ def test_plot_needs_matplotlib_and_draws_with_it(tmp_path, capsys):
         assert "<svg" in picture.read_text()
 
 
-def test_the_c_loop_and_the_backends_assign_alike():
+@pytest.mark.parametrize("labels", [7, 300])
+def test_the_c_loop_and_the_backends_assign_alike(labels):
     pytest.importorskip("numba")
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no compiler")
     with tempfile.TemporaryDirectory() as folder:
-        loop = speed_limit._compile(Path(folder), compiler, 3, 5)
-        row = speed_limit._measure(500, 7, 3, 5, loop, 1e9)
+        code = speed_limit._code_type(labels)
+        loop = speed_limit._compile(Path(folder), compiler, code, 3, 5)
+        row = speed_limit._measure(500, labels, 3, 5, loop, 1e9)
     assert row["equal"]
     assert row["columns"] == 15
     assert row["ratio"] > 0
+
+
+def test_every_saving_is_timed_and_changes_nothing():
+    pytest.importorskip("numba")
+    ensemble = speed_savings._sure_ensemble(10_000, 8)
+    rows = speed_savings._measure("sure", ensemble)
+    assert [row["without"] for row in rows] == list(speed_savings._SAVINGS.values())
+    assert all(row["equal"] and row["ratio"] > 0 for row in rows)
 
 
 def test_stages_add_up_to_less_than_the_whole():

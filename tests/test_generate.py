@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import subprocess
 import sys
+import threading
 import warnings
 
 import numpy as np
@@ -127,6 +129,22 @@ def test_processes_give_the_same():
     with parallel_config("loky", n_jobs=2):
         processes = generate_partitions(X, 4, n_clusters=3, random_state=5)
     assert same(threads, processes)
+
+
+@pytest.mark.parametrize("asked", ["1", "2"])
+def test_the_environment_says_how_many_partitions_are_made_at_a_time(
+    monkeypatch, asked
+):
+    at_once = threading.Barrier(2)
+
+    def meets_another(X, n_clusters, seed):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            at_once.wait(timeout=0.5)
+        return np.arange(len(X)) % 2
+
+    monkeypatch.setenv("GPU_CONSENSUS_NUM_THREADS", asked)
+    generate_partitions(np.eye(4), 2, base=meets_another, n_clusters=2)
+    assert at_once.broken == (asked == "1")
 
 
 def test_a_joblib_backend_that_cannot_stream_is_refused():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
+from bench.speed_savings import counts_all
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
 from gpu_consensus.loop.utilities import parse_utility
@@ -37,30 +38,10 @@ def make_rule(name, ensemble, problem):
     return KccRule(ensemble, parse_utility(name)[1], ensemble.weights)
 
 
-def make_backend(moved_only):
-    from gpu_consensus.backends.numba_backend import NumbaBackend
-
-    class CountsAll(NumbaBackend):
-        """Counts all objects again wherever all of them are given."""
-
-        def recount(self, codes, offsets, before, after, counts):
-            if after.shape[1] == 1:  # one object fills an empty cluster
-                super().recount(codes, offsets, before, after, counts)
-            else:
-                counts[:] = self.count(codes, offsets, after, counts.shape[2])
-
-        def recount_groups(self, groups, offsets, before, after, counts):
-            nowhere = np.full_like(before, counts.shape[2])
-            counts[:] = 0
-            super().recount_groups(groups, offsets, nowhere, after, counts)
-            return ((before != after) * groups.times).sum(axis=1)
-
-    return NumbaBackend() if moved_only else CountsAll()
-
-
 def run(name, ensemble, seeds, n_clusters, skip, max_iter, savings):
     """Run all starts with some savings on and the others off."""
-    backend = make_backend(savings.get("moved_only", False))
+    moved_only = savings.get("moved_only", False)
+    backend = choose_backend("numba", None) if moved_only else counts_all()
     problem = Problem(backend, ensemble.codes, ensemble.offsets, n_clusters, skip)
     if savings.get("equal_once"):
         problem.groups = backend.groups(ensemble.codes, ensemble.n_samples)

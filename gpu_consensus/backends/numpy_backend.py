@@ -270,15 +270,20 @@ def n_threads(n_jobs: int | None) -> int:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     cores = usable or os.cpu_count() or 1
     if n_jobs is None:
-        asked = os.environ.get("GPU_CONSENSUS_NUM_THREADS", "").strip()
-        if not asked:
-            return cores
-        number = int(asked) if asked.isdecimal() else asked
-        return check_int("GPU_CONSENSUS_NUM_THREADS", number, 1)
+        return asked_threads() or cores
     number = check_int("n_jobs", n_jobs, -cores, cure="-1 or None for all cores")
     if number == 0:
         raise ValueError("n_jobs=0 should be >= 1, or -1 or None for all cores.")
     return number if number > 0 else cores + 1 + number
+
+
+def asked_threads() -> int | None:
+    """Return the number of threads that the environment asks for, if it does."""
+    asked = os.environ.get("GPU_CONSENSUS_NUM_THREADS", "").strip()
+    if not asked:
+        return None
+    number = int(asked) if asked.isdecimal() else asked
+    return check_int("GPU_CONSENSUS_NUM_THREADS", number, 1)
 
 
 def smallest_unsigned(n_clusters: int) -> npt.DTypeLike:

@@ -1,0 +1,301 @@
+"""What each saving of the loop is worth, and the work outside the loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import gpu_consensus as gpc
+from gpu_consensus.backends import choose_backend, why_unavailable
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
+from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods.kcc import KccRule
+
+from .suite import Claim, Column, Context, Skipped, Table
+from .synthetic import make_ensemble
+
+_N_CLUSTERS = 10
+_N_RESTARTS = 10
+_MAX_ITER = 50
+_REPEATS = 3
+_PAYS = 1.05  # times faster on one of the ensembles, or it is not worth its code
+_SAVINGS = {
+    "together": "starts share a table, and leave it when they end",
+    "moved_only": "only objects that moved are counted again",
+    "lazy": "objects that cannot move are not scored",
+    "equal_once": "objects with equal labels are scored once",
+}
+
+
+def savings_table(context: Context) -> Table:
+    """Time the loop with every saving, and without each of them in turn."""
+    table = Table(
+        "savings",
+        "What each saving of the loop is worth",
+        [
+            Column("ensemble", "ensemble"),
+            Column("n", "n", ","),
+            Column("r", "r"),
+            Column("distinct", "distinct rows", ".0%"),
+            Column("without", "without"),
+            Column("equal", "same result"),
+            Column("seconds", "s", ".3f"),
+            Column("all_s", "with all, s", ".3f"),
+            Column("ratio", "times slower without", ".2f"),
+        ],
+    )
+    reason = why_unavailable("numba")
+    if reason:
+        table.skipped = [Skipped("savings", reason)]
+        return table
+    scale = 20 if context.quick else 1
+    cases = {
+        "half of the labels random": make_ensemble(100_000 // scale, 100, 10, 0)[0],
+        "one label in ten random": _sure_ensemble(1_000_000 // scale, 10),
+    }
+    for name, ensemble in cases.items():
+        table.rows += _measure(name, ensemble)
+    claims = []
+    for without in _SAVINGS.values():
+        ratios = [row["ratio"] for row in table.rows if row["without"] == without]
+        claims.append(
+            Claim(
+                f"it pays that {without}",
+                " and ".join(f"{ratio:.2f}" for ratio in ratios) + " times faster",
+                None if context.quick else max(ratios) >= _PAYS,
+            )
+        )
+    good = all(row["equal"] for row in table.rows)
+    claims.append(Claim("no saving changes a bit of a result", str(good), good))
+    table.claims = claims
+    table.notes = [
+        f"The loop of kcc alone, utility c, K={_N_CLUSTERS}, {_N_RESTARTS} starts from "
+        f"random objects, at most {_MAX_ITER} iterations; the least of {_REPEATS} runs "
+        "in turn. To find equal rows is part of the time."
+    ]
+    return table
+
+
+def _sure_ensemble(n_samples: int, n_partitions: int) -> gpc.Ensemble:
+    """Partitions that agree on nine labels of ten, so that many rows are equal."""
+    rng = np.random.default_rng(0)
+    planted = rng.integers(_N_CLUSTERS, size=n_samples)
+    shape = (n_partitions, n_samples)
+    stray = rng.random(shape) < 0.1
+    codes = np.where(stray, rng.integers(_N_CLUSTERS, size=shape), planted)
+    n_labels = np.full(n_partitions, _N_CLUSTERS)
+    return gpc.Ensemble.from_codes(codes.astype(np.uint8), n_labels)
+
+
+def _measure(name: str, ensemble: gpc.Ensemble) -> list[dict[str, Any]]:
+    seeds = _random_seeds(ensemble.n_samples)
+    choices = {"": {}, **{key: {key: False} for key in _SAVINGS}}
+    seconds: dict[str, float] = dict.fromkeys(choices, np.inf)
+    results: dict[str, Starts] = {}
+    for repeat in range(1 + _REPEATS):  # the first compiles
+        for key, off in choices.items():
+            begin = time.perf_counter()
+            results[key] = run_loop(ensemble, seeds, **off)
+            if repeat:
+                spent = time.perf_counter() - begin
+                seconds[key] = min(seconds[key], spent)
+    rows = np.ascontiguousarray(ensemble.codes.T)
+    whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
+    every = results[""]
+    return [
+        {
+            "ensemble": name,
+            "n": ensemble.n_samples,
+            "r": ensemble.n_partitions,
+            "distinct": len(np.unique(whole)) / ensemble.n_samples,
+            "without": without,
+            "equal": bool(
+                np.array_equal(every.assignment, results[key].assignment)
+                and every.history == results[key].history
+            ),
+            "seconds": seconds[key],
+            "all_s": seconds[""],
+            "ratio": seconds[key] / seconds[""],
+        }
+        for key, without in _SAVINGS.items()
+    ]
+
+
+def _random_seeds(n_samples: int) -> npt.NDArray[np.uint8]:
+    rng = np.random.default_rng(0)
+    seeds = np.full((_N_RESTARTS, n_samples), _N_CLUSTERS, dtype=np.uint8)
+    for row in seeds:
+        row[rng.choice(n_samples, _N_CLUSTERS, replace=False)] = np.arange(_N_CLUSTERS)
+    return seeds
+
+
+def counts_all() -> Backend:
+    """Return a numba backend that counts all objects again, moved or not."""
+    from gpu_consensus.backends.numba_backend import NumbaBackend
+
+    class CountsAll(NumbaBackend):
+        def recount(
+            self, codes: Any, offsets: Any, before: Any, after: Any, counts: Any
+        ) -> None:
+            if after.shape[1] == 1:  # one object fills an empty cluster
+                super().recount(codes, offsets, before, after, counts)
+            else:
+                counts[:] = self.count(codes, offsets, after, counts.shape[2])
+
+        def recount_groups(
+            self, groups: Any, offsets: Any, before: Any, after: Any, counts: Any
+        ) -> Any:
+            nowhere = np.full_like(before, counts.shape[2])
+            counts[:] = 0
+            super().recount_groups(groups, offsets, nowhere, after, counts)
+            return ((before != after) * groups.times).sum(axis=1)
+
+    return CountsAll()
+
+
+def run_loop(
+    ensemble: gpc.Ensemble,
+    seeds: npt.NDArray[np.uint8],
+    *,
+    together: bool = True,
+    moved_only: bool = True,
+    lazy: bool = True,
+    equal_once: bool = True,
+) -> Starts:
+    """Run the loop of kcc on all threads, with these savings."""
+    from gpu_consensus.loop.collapse import find_groups
+
+    backend = choose_backend("numba", None) if moved_only else counts_all()
+    nobody = np.empty(0, dtype=np.intp)
+    problem = Problem(backend, ensemble.codes, ensemble.offsets, _N_CLUSTERS, nobody)
+    if equal_once:
+        problem.groups = find_groups(problem, len(seeds))
+    rule: Any = KccRule(ensemble, parse_utility("c")[1], ensemble.weights)
+    rule.bind(problem)
+    starts = Starts.seeded(problem, seeds.copy())
+    lloyd(
+        problem,
+        rule,
+        starts,
+        max_iter=_MAX_ITER,
+        together=None if together else 1,
+        lazy=lazy,
+    )
+    return starts
+
+
+def outside_table(context: Context) -> Table:
+    """Time pairs, the methods that need them, and the metrics, compiled or not."""
+    table = Table(
+        "outside",
+        "Pairs of objects, and metrics",
+        [
+            Column("what", "what"),
+            Column("n", "n", ","),
+            Column("equal", "same result"),
+            Column("ours_s", "ours, s", ".3f"),
+            Column("other", "beside"),
+            Column("other_s", "s", ".3f"),
+            Column("ratio", "times faster", ".2f"),
+        ],
+    )
+    n = 500 if context.quick else 3000
+    ensemble, _ = make_ensemble(n, 50, 10, 0)
+    if why_unavailable("numba"):
+        table.skipped = [Skipped("pairs", why_unavailable("numba"))]
+    else:
+        table.rows += [
+            _beside("coassociation", n, partial(_pairs, ensemble)),
+            _beside("least_squares", n, partial(_labels, "least_squares", ensemble)),
+            _beside("hac", n, partial(_labels, "hac", ensemble, 10)),
+        ]
+    table.rows += _metrics(10_000 if context.quick else 1_000_000)
+    good = all(row["equal"] for row in table.rows)
+    table.claims = [Claim("equal results outside the loop", str(good), good)]
+    table.notes = [
+        "Pairs: r=50, backend='numba' beside backend='numpy', on all threads. Metrics: "
+        "two labellings with 50 clusters, beside scikit-learn; they are one "
+        "contingency table each, in NumPy. The least of the repeats."
+    ]
+    return table
+
+
+def _pairs(ensemble: gpc.Ensemble, backend: str) -> Any:
+    everybody = np.arange(ensemble.n_samples)
+    chosen = choose_backend(backend, None)
+    n_labels = np.asarray(ensemble.n_labels)
+    return chosen.coassociation(ensemble.codes, n_labels, everybody, everybody).same
+
+
+def _labels(
+    method: str, ensemble: gpc.Ensemble, n_clusters: int | None = None, *, backend: str
+) -> Any:
+    asked = [] if n_clusters is None else [n_clusters]
+    return gpc.METHODS[method](ensemble, *asked, backend=backend, random_state=0).labels
+
+
+def _beside(what: str, n: int, call: Callable[..., Any]) -> dict[str, Any]:
+    return _row(
+        what,
+        n,
+        partial(call, backend="numba"),
+        "numpy",
+        partial(call, backend="numpy"),
+        np.array_equal,
+    )
+
+
+def _metrics(n: int) -> list[dict[str, Any]]:
+    from sklearn import metrics as peer
+
+    rng = np.random.default_rng(0)
+    a = rng.integers(50, size=n)
+    b = np.where(rng.random(n) < 0.3, rng.integers(50, size=n), a)
+    pairs = (
+        ("ari", gpc.metrics.adjusted_rand, peer.adjusted_rand_score),
+        (
+            "nmi",
+            gpc.metrics.nmi,
+            partial(peer.normalized_mutual_info_score, average_method="geometric"),
+        ),
+    )
+    return [
+        _row(name, n, partial(ours, a, b), "scikit-learn", partial(theirs, a, b), close)
+        for name, ours, theirs in pairs
+    ]
+
+
+def close(a: Any, b: Any) -> bool:
+    """Whether two numbers differ by rounding at most."""
+    return bool(abs(a - b) < 1e-9)
+
+
+def _row(
+    what: str,
+    n: int,
+    ours: Callable[[], Any],
+    other: str,
+    theirs: Callable[[], Any],
+    equal: Callable[[Any, Any], bool],
+) -> dict[str, Any]:
+    found, seconds = {}, {"ours": np.inf, "other": np.inf}
+    for _ in range(1 + _REPEATS):
+        for key, call in (("ours", ours), ("other", theirs)):
+            begin = time.perf_counter()
+            found[key] = call()
+            seconds[key] = min(seconds[key], time.perf_counter() - begin)
+    return {
+        "what": what,
+        "n": n,
+        "equal": equal(found["ours"], found["other"]),
+        "ours_s": seconds["ours"],
+        "other": other,
+        "other_s": seconds["other"],
+        "ratio": seconds["other"] / seconds["ours"],
+    }
