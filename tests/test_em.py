@@ -215,9 +215,10 @@ def test_softened_labels_are_the_responsibilities_of_the_docstring():
 @pytest.mark.parametrize("missing", [0.0, 0.4])
 def test_chunks_threads_and_names_of_labels_change_no_bit(missing):
     labels, _ = noisy(2, n=30, r=5, missing=missing)
-    whole = gpc.em(labels, 4, n_init=2, random_state=1)
+    common = {"n_init": 2, "tol": 1e-3, "random_state": 1}
+    whole = gpc.em(labels, 4, **common)
     for options in ({"memory_limit": 1}, {"memory_limit": 2000}, {"n_jobs": 1}):
-        cut = gpc.em(labels, 4, n_init=2, random_state=1, **options)
+        cut = gpc.em(labels, 4, **common, **options)
         assert np.array_equal(whole.labels, cut.labels)
         assert np.array_equal(whole.history, cut.history)
         assert np.array_equal(whole.proba, cut.proba)
