@@ -7,9 +7,10 @@ tests says so in one line::
 
 Its tests then call methods as users do, without ``backend``: the fixture makes "auto"
 mean one backend after the other, and fails if the results came from another. Tests of
-internals ask ``choose_backend("auto", None)``. Tests of text, storage or the command
-line, which would do the same work twice, leave the line out; a single test that is too
-large for the emulator says ``@pytest.mark.every_backend(emulated=False)``.
+internals ask ``choose_backend("auto", None)``. Tests of text, storage or the words of
+the command line, which would do the same work twice, leave the line out, and so do
+those of one backend alone, which ``test_every_backend.py`` lists; a single test that is
+too large for the emulator says ``@pytest.mark.every_backend(emulated=False)``.
 
 The backends are those that work here. Without a device, cupy is the package's own code
 on the emulator, and Hypothesis tries only the first few examples there. With

@@ -77,12 +77,7 @@ def members_of(packed, n):
     return set(np.flatnonzero(np.unpackbits(packed, count=n)).tolist())
 
 
-def numba_climb(codes, n_labels, starts, threshold, similarity, n_threads=2):
-    return numba_add_rem_add.add_rem_add(
-        codes, n_labels, starts, threshold, similarity, n_threads=n_threads
-    )
-
-
+@pytest.mark.every_backend
 @given(shapes)
 @settings(max_examples=40)
 def test_climbs_are_the_literal_ones(shape):
@@ -90,21 +85,27 @@ def test_climbs_are_the_literal_ones(shape):
     n, threshold = shape["n"], shape["threshold"]
     matrix = literal_matrix(codes, n_labels)
     paths = [literal_climb(matrix, start, threshold) for start in range(n)]
-    everyone = np.arange(n)
-    for climb in (NumpyBackend(1).add_rem_add, numba_climb):
-        for similarity in (None, np.array(matrix, dtype=np.uint8)):
-            found = climb(codes, n_labels, everyone, threshold, similarity)
-            for start, path in enumerate(paths):
-                last = path[-1]
-                packed = found.sets[found.which[start]]
-                assert members_of(packed, n) == last
-                assert found.n_flips[start] == len(path) - 1
-                assert found.total[start] == sum(
-                    matrix[l][m] for l in last for m in last
-                )
-            assert len({packed.tobytes() for packed in found.sets}) == len(found.sets)
-            first = np.unique(found.which, return_index=True)[1]
-            assert np.array_equal(first, np.sort(first))
+    backend = choose_backend("auto", None)
+    for similarity in (None, backend.to_device(np.array(matrix, dtype=np.uint8))):
+        done = []
+        found = backend.add_rem_add(
+            backend.hold(codes),
+            n_labels,
+            np.arange(n),
+            threshold,
+            similarity,
+            done.append,
+        )
+        assert sum(done) == n
+        for start, path in enumerate(paths):
+            last = path[-1]
+            packed = found.sets[found.which[start]]
+            assert members_of(packed, n) == last
+            assert found.n_flips[start] == len(path) - 1
+            assert found.total[start] == sum(matrix[l][m] for l in last for m in last)
+        assert len({packed.tobytes() for packed in found.sets}) == len(found.sets)
+        first = np.unique(found.which, return_index=True)[1]
+        assert np.array_equal(first, np.sort(first))
 
 
 @given(shapes)
@@ -127,26 +128,11 @@ def test_b_rises_with_every_flip(shape):
         assert all(low < high for low, high in itertools.pairwise(heights))
 
 
+@pytest.mark.every_backend
 @pytest.mark.parametrize("number", range(len(kernel_matrix.CLIMBS)))
 def test_threads_tables_and_backends_change_nothing(number):
-    codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(number)
-    expected = NumpyBackend(1).add_rem_add(codes, n_labels, starts, threshold)
-    everyone = np.arange(codes.shape[1])
-    same = NumpyBackend().coassociation(codes, n_labels, everyone, everyone).same
-    matrix = same.astype(np.uint8 if len(codes) <= 255 else np.uint16)
-    done = []
-    for found in (
-        NumpyBackend(3).add_rem_add(
-            codes, n_labels, starts, threshold, matrix, done.append
-        ),
-        numba_climb(codes, n_labels, starts, threshold, None, 1),
-        numba_climb(codes, n_labels, starts, threshold, None, 3),
-        numba_climb(codes, n_labels, starts, threshold, matrix, 2),
-    ):
-        for got, right in zip(found, expected, strict=True):
-            assert got.dtype == right.dtype
-            assert np.array_equal(got, right)
-    assert sum(done) == len(starts)
+    for threads in (1, 3):
+        kernel_matrix.check_climbs(choose_backend("auto", None, threads), number)
 
 
 def test_the_cases_let_objects_go_again():
@@ -161,10 +147,10 @@ def test_the_cases_let_objects_go_again():
 
 
 @pytest.mark.parametrize("order", ["forward", "reverse", "random"])
-def test_the_kernel_equals_numpy_bit_for_bit(backend, order):
+def test_the_order_of_threads_on_the_device_changes_nothing(device, order):
     with configured(order=order, seed=3):
         for number in range(len(kernel_matrix.CLIMBS)):
-            kernel_matrix.check_climbs(backend, number)
+            kernel_matrix.check_climbs(device, number)
 
 
 def test_check_mode_finds_no_race_and_nothing_out_of_bounds():
@@ -191,15 +177,11 @@ def test_waves_change_nothing(emulated_cupy, monkeypatch):
         assert np.array_equal(got, right)
 
 
-def test_a_table_that_is_full_changes_nothing(backend, monkeypatch):
+@pytest.mark.every_backend
+def test_a_table_that_is_full_changes_nothing(monkeypatch):
     for module in (cuda_add_rem_add, numba_add_rem_add):
         monkeypatch.setattr(module, "table_size", lambda n_starts: 4)
-    kernel_matrix.check_climbs(backend, 1)
-    codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(1)
-    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
-    found = numba_climb(codes, n_labels, starts, threshold, None)
-    for got, right in zip(found, expected, strict=True):
-        assert np.array_equal(got, right)
+    kernel_matrix.check_climbs(choose_backend("auto", None), 1)
 
 
 def test_the_reference_remembers_no_more_than_it_may(monkeypatch):

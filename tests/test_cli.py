@@ -41,6 +41,7 @@ def fails(capsys, *arguments):
     return err
 
 
+@pytest.mark.every_backend
 def test_from_a_table_to_labels_and_their_quality(capsys, tmp_path, blobs):
     path, _, truth = blobs
     output = tmp_path / "labels.csv"
@@ -65,6 +66,7 @@ def test_from_a_table_to_labels_and_their_quality(capsys, tmp_path, blobs):
     assert "nmi                        1.000000" in out
 
 
+@pytest.mark.every_backend
 def test_in_two_steps_as_in_one(capsys, tmp_path, blobs):
     _, X, truth = blobs
     np.save(tmp_path / "data.npy", X.astype(np.float32))
@@ -108,6 +110,7 @@ def test_example_shows_the_classes(capsys):
     assert "agreement with the known classes: R_n" in out
 
 
+@pytest.mark.every_backend
 def test_same_seed_same_labels_and_checkpoints(capsys, tmp_path):
     outputs = []
     for name in ("a.csv", "b.csv", "c.csv"):
@@ -352,6 +355,7 @@ def test_arrays_that_are_no_table(capsys, tmp_path, array):
         assert f"has shape {array.shape} but" in message
 
 
+@pytest.mark.every_backend
 @pytest.mark.parametrize("seed", [[], ["--seed", 4]])
 def test_every_command_goes_on_from_its_checkpoint(capsys, tmp_path, seed):
     small = ("--example", "iris", "--n-partitions", 6, *seed)
@@ -415,6 +419,7 @@ def test_what_is_wrong_is_found_before_the_work(
     assert list(tmp_path.iterdir()) == [tmp_path / "folder.csv"]
 
 
+@pytest.mark.every_backend
 @pytest.mark.parametrize("method", gpc.METHODS)
 def test_every_method_by_name(capsys, tmp_path, method):
     truth = np.arange(30) % 3
@@ -438,6 +443,7 @@ def test_every_method_by_name(capsys, tmp_path, method):
         assert gpc.metrics.adjusted_rand(truth, np.load(output)) == 1
 
 
+@pytest.mark.every_backend
 @pytest.mark.parametrize("method", ["vote", "borda", "cvote", "furthest"])
 def test_an_example_has_as_many_clusters_as_classes(capsys, method):
     call = ["cluster", "--example", "iris", "--method", method, "--seed", 0]

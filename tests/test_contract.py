@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
+from gpu_consensus.arrays import on_device, to_host
+from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.methods import CHECKPOINTED, finds_n_clusters
 
 VARIANTS = {
@@ -45,7 +48,12 @@ CASES = [
     for method in gpc.METHODS
     for options in VARIANTS.get(method, [{}])
 ]
-every = pytest.mark.parametrize(("method", "options"), CASES)
+every_method = pytest.mark.parametrize(("method", "options"), CASES)
+
+
+def every(test):
+    """Run a test for every method on every backend."""
+    return pytest.mark.every_backend(every_method(test))
 
 
 def balanced(method, options):
@@ -60,6 +68,9 @@ def balanced(method, options):
 
 UNIDENTIFIED = {"em"}
 """One partition alone does not tell the components of a mixture apart."""
+
+ROUNDED = {"em"}
+"""Methods whose sums of logarithms differ in the last digits between backends."""
 
 SINGLE = {"best"}
 """Methods whose result is one of the partitions, noise and all."""
@@ -86,7 +97,10 @@ def call(method, options, ens, k, **more):
     said = [str(warning.message) for warning in caught]
     for text in said:
         assert any(re.search(known, text) for known in KNOWN_WARNINGS), text
-    labels = result.labels
+    assert on_device(result.labels) == (
+        isinstance(ens, gpc.Ensemble) and on_device(ens.codes)
+    )
+    labels = to_host(result.labels)
     assert labels.dtype == np.int32
     present = labels[labels >= 0]
     assert sorted(set(present.tolist())) == list(range(result.n_clusters))
@@ -99,7 +113,7 @@ def call(method, options, ens, k, **more):
     assert result.n_iter >= 1
     assert result.history.shape == (result.n_iter,)
     assert result.method.split(":")[0] == method
-    assert result.backend == "numpy"
+    assert result.backend == choose_backend(more.get("backend", "auto"), None).name
     assert method in repr(result)
     return result
 
@@ -151,6 +165,41 @@ def test_same_seed_same_answer(method, options):
     assert np.array_equal(first.labels, again.labels)
     assert (first.objective, first.value) == (again.objective, again.value)
     assert np.array_equal(first.history, again.history)
+
+
+def assert_equal_results(found, expected):
+    rounded = expected.method in ROUNDED
+    assert np.array_equal(to_host(found.labels), expected.labels)
+    for name in ("objective", "value", "history"):
+        right = getattr(expected, name)
+        near = pytest.approx(right, rel=1e-9) if rounded else right
+        assert np.all(getattr(found, name) == near), name
+
+
+@every
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_every_backend_gives_the_labels_of_numpy(method, options, missing):
+    labels, _ = noisy(1, n=70, r=8, missing=missing)
+    found = call(method, options, labels, 4)
+    assert_equal_results(found, call(method, options, labels, 4, backend="numpy"))
+
+
+@every_method
+def test_a_device_does_the_work_where_the_codes_are(
+    device, monkeypatch, method, options
+):
+    labels, _ = noisy(1, n=50, r=6, missing=0.3)
+    ens = gpc.Ensemble(labels)
+    expected = call(method, options, ens, 3, backend="numpy")
+
+    def refuse(*_, **__):
+        pytest.fail("the host was asked")
+
+    for name in ("count", "assign", "scores", "soft_count", "coassociation"):
+        monkeypatch.setattr(NumpyBackend, name, refuse)
+    found = call(method, options, ens.to("cupy"), 3)
+    assert found.backend == device.name
+    assert_equal_results(found, expected)
 
 
 @every

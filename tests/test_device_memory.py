@@ -150,6 +150,34 @@ def test_least_squares_ends_with_the_same_labels_or_a_clear_error(
     assert set(ended) == {"warned", "clear"}
 
 
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("furthest", {}),
+        ("hac", {}),
+        ("correspondence", {}),
+        ("correspondence", {"variant": "svd"}),
+        ("best", {}),
+        ("fusion_transfer", {}),
+        ("em", {"n_init": 1, "tol": 1.0}),
+        ("cspa", {}),
+    ],
+)
+def test_other_methods_end_with_the_same_labels_or_a_clear_error(
+    emulated_cupy, method, options
+):
+    labels, _ = noisy(0, n=12, r=3, missing=0.2)
+    arguments = () if method in ("best", "fusion_transfer") else (2,)
+    options = {"random_state": 0, **options}
+    expected = gpc.METHODS[method](labels, *arguments, backend="numpy", **options)
+
+    def work():
+        found = gpc.METHODS[method](labels, *arguments, backend="cupy", **options)
+        assert np.array_equal(found.labels, expected.labels)
+
+    assert set(outcomes(emulated_cupy, work)) <= {"same", "warned", "clear"}
+
+
 def test_rounds_end_with_the_same_labels_or_a_clear_error(emulated_cupy):
     X = np.random.default_rng(0).normal(size=(12, 3)) + 4 * (np.arange(12) < 6)[:, None]
     options = {

@@ -13,6 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpu_consensus as gpc
 
+pytestmark = pytest.mark.every_backend
+
 
 @pytest.mark.filterwarnings("ignore:n_clusters=1 puts all")
 @parametrize_with_checks([gpc.ConsensusClustering(n_clusters=3, n_partitions=8)])

@@ -21,6 +21,8 @@ from gpu_consensus.methods.mcla import association, meta_graph
 from gpu_consensus.methods.supra import average_nmi
 from gpu_consensus.task import open_task
 
+pytestmark = pytest.mark.every_backend
+
 METHODS = {name: gpc.METHODS[name] for name in ("cspa", "hgpa", "mcla", "hbgf")}
 ALL = METHODS | {"supra": gpc.supra}
 EMPTY = "ignore:.* found .* clusters although:UserWarning"
@@ -463,16 +465,6 @@ def test_memory_is_asked_for_first():
         gpc.mcla(labels, 3, memory_limit=10_000)
     few = np.repeat(np.array([[0, 0], [0, 1], [1, 1]]), 10_000, axis=0)
     assert gpc.cspa(few, 2, memory_limit=10_000).n_clusters == 2  # three vertices
-
-
-@pytest.mark.parametrize("method", ALL)
-def test_same_seed_same_labels_on_the_emulated_device(emulated_cupy, method):
-    labels, _ = planted(1, (20, 15, 25), noise=0.3)
-    here = ALL[method](labels, 3, backend="numpy", random_state=5)
-    there = ALL[method](labels, 3, backend="cupy", n_jobs=2, random_state=5)
-    assert there.backend == "cupy"
-    assert np.array_equal(here.labels, there.labels)
-    assert here.objective == there.objective
 
 
 @pytest.mark.parametrize("method", ALL)

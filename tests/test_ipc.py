@@ -15,6 +15,8 @@ import gpu_consensus as gpc
 from gpu_consensus.loop import checkpoint
 from gpu_consensus.methods.voting import IpvcRule
 
+pytestmark = pytest.mark.every_backend
+
 # the name is also the function's
 ipc = importlib.import_module("gpu_consensus.methods.ipc")
 UPDATES = ("batch", "sequential")
@@ -208,18 +210,6 @@ def test_worked_examples(update, rows, k, expected):
     ens = gpc.Ensemble.from_partitions(oracles.worked(rows))
     result = gpc.ipc(ens, k, update=update, random_state=0)
     assert oracles.canonical(result.labels) == oracles.canonical(expected)
-
-
-@pytest.mark.parametrize("update", UPDATES)
-def test_equal_labels_on_the_emulated_device(emulated_cupy, update):
-    labels, _ = noisy(1, n=120, r=8, missing=0.3)
-    there, here = (
-        gpc.ipc(labels, 4, update=update, n_init=6, backend=name, random_state=0)
-        for name in ("cupy", "numpy")
-    )
-    assert there.backend == "cupy"
-    assert np.array_equal(there.labels, here.labels)
-    assert np.array_equal(there.history, here.history)
 
 
 @pytest.mark.parametrize("update", UPDATES)

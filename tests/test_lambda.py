@@ -20,6 +20,8 @@ from gpu_consensus.feedback.distances import rms_distance
 from gpu_consensus.feedback.sites import LocalSite
 from gpu_consensus.methods.lambda_consensus import CONSENSUS, same_partition
 
+pytestmark = pytest.mark.every_backend
+
 UPDATES = [
     {"update": "full"},
     {"update": "truncated"},
@@ -422,15 +424,15 @@ def test_lambda_0_and_1():
     assert not second[:, 5:].any()
 
 
-def test_equal_on_the_emulated_device(emulated_cupy):
+def test_equal_on_every_backend(auto_backend):
     X, _ = blobs(9, spread=3.0)
     there, here = (
         gpc.lambda_consensus(
             X, 3, n_rounds=1, n_clusterers=5, backend=name, random_state=0
         )
-        for name in ("cupy", "numpy")
+        for name in (auto_backend, "numpy")
     )
-    assert there.backend == "cupy"
+    assert there.backend == auto_backend
     assert np.array_equal(there.labels, here.labels)
     assert np.array_equal(there.history, here.history)
     for key in ("agreement", "pairwise", "labels"):
@@ -443,7 +445,7 @@ def test_agreement_is_the_measure(seed, missing):
     ens = gpc.Ensemble(noisy(seed, n=20, r=5, missing=missing)[0])
     others = noisy(seed + 1, n=20, r=3, missing=missing)[0]
     given_labels = gpc.Ensemble(others).labels.T
-    found = agreement(choose_backend("numpy", None), ens, given_labels)
+    found = agreement(choose_backend("auto", None), ens, given_labels)
     pairs = []
     for i in range(5):
         for q in range(3):
@@ -457,7 +459,7 @@ def test_agreement_is_the_measure(seed, missing):
             if ((ens.labels[:, i] >= 0) & (ens.labels[:, j] >= 0)).any():
                 a, b = ens.labels[:, i], ens.labels[:, j]
                 pairs.append(gpc.metrics.adjusted_rand(a, b))
-    mean = mean_pairwise(choose_backend("numpy", None), ens)
+    mean = mean_pairwise(choose_backend("auto", None), ens)
     assert mean == pytest.approx(np.mean(pairs))
 
 

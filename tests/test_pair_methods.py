@@ -16,6 +16,8 @@ from test_task import coassociation
 import gpu_consensus as gpc
 from gpu_consensus.methods.agglomerate import agglomerate, cut
 
+pytestmark = pytest.mark.every_backend
+
 E1 = gpc.Ensemble.from_partitions(oracles.worked(oracles.E1))
 E2 = gpc.Ensemble.from_partitions(oracles.worked(oracles.E2))
 
@@ -353,19 +355,6 @@ def test_too_many_objects_are_refused_before_any_work(method, need):
     # equal objects count once
     few = np.repeat(labels[:50], 100, axis=0)
     assert gpc.METHODS[method](few, *arguments, memory_limit=10**6).n_clusters >= 2
-
-
-@pytest.mark.parametrize("method", ["furthest", "hac", "fusion_transfer"])
-def test_equal_on_the_emulated_device(emulated_cupy, method):
-    labels, _ = noisy(1, n=70, r=8, missing=0.3)
-    arguments = () if method == "fusion_transfer" else (4,)
-    ens = gpc.Ensemble(labels)
-    there = gpc.METHODS[method](ens.to("cupy"), *arguments)
-    here = gpc.METHODS[method](ens, *arguments, backend="numpy")
-    assert there.backend == "cupy"
-    assert np.array_equal(there.labels.get(), here.labels)
-    assert np.array_equal(there.history, here.history)
-    assert there.value == here.value
 
 
 @pytest.mark.parametrize(

@@ -275,6 +275,7 @@ def test_wrong_calls_say_what_is_wrong(call, words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.every_backend
 def test_consensus_by_prc():
     ens = gpc.Ensemble.from_partitions(oracles.worked(oracles.E1))
     found = prc_consensus(ens, 2, n_init=5, random_state=0)
@@ -289,12 +290,13 @@ def test_consensus_by_prc():
         prc_consensus(np.array([[0], [1]]), 2)
 
 
-def test_consensus_by_prc_is_the_same_on_the_emulated_device(emulated_cupy):
+@pytest.mark.every_backend
+def test_consensus_by_prc_is_the_same_on_every_backend(auto_backend):
     labels, _ = noisy(1, n=50, r=8, missing=0.2)
     there, here = (
         prc_consensus(labels, 3, backend=name, random_state=0)
-        for name in ("cupy", "numpy")
+        for name in (auto_backend, "numpy")
     )
-    assert there.backend == "cupy"
+    assert there.backend == auto_backend
     assert np.array_equal(there.labels, here.labels)
     assert there.objective == here.objective

@@ -9,6 +9,8 @@ from test_kcc import noisy
 
 import gpu_consensus as gpc
 
+pytestmark = pytest.mark.every_backend
+
 
 def quadratic_information(a, b):
     """H2(a) - H2(a | b) with H2(p) = 2 (1 - sum p^2), over objects present in both."""
@@ -105,17 +107,6 @@ def test_it_is_kcc_with_utility_c_to_the_last_label(missing):
         assert np.array_equal(one.labels, other.labels)
         assert one.value == pytest.approx(2 * 7 * other.value)
         assert np.array_equal(one.predict(labels), other.predict(labels))
-
-
-def test_equal_labels_on_the_emulated_device(emulated_cupy):
-    labels, _ = noisy(1, n=120, r=8, missing=0.3)
-    there, here = (
-        gpc.qmi(labels, 4, n_init=4, backend=name, random_state=0)
-        for name in ("cupy", "numpy")
-    )
-    assert there.backend == "cupy"
-    assert np.array_equal(there.labels, here.labels)
-    assert np.array_equal(there.history, here.history)
 
 
 def test_wrong_calls_are_refused():

@@ -85,18 +85,6 @@ def test_worked_examples(rows, k, expected):
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
-def test_equal_labels_on_every_backend(auto_backend, missing):
-    labels, _ = noisy(1, n=120, r=8, missing=missing)
-    there, here = (
-        gpc.sec(labels, 4, n_init=4, backend=name, random_state=0)
-        for name in (auto_backend, "numpy")
-    )
-    assert there.backend == auto_backend
-    assert np.array_equal(there.labels, here.labels)
-    assert np.array_equal(there.history, here.history)
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.4])
 def test_chunks_and_few_restarts_at_a_time_change_nothing(missing):
     labels, _ = noisy(2, n=90, r=6, missing=missing)
     whole = gpc.sec(labels, 4, random_state=1)

@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
+from gpu_consensus.backends import choose_backend
 from gpu_consensus.memory import available_memory, check_memory
 from gpu_consensus.pairs import Pairs
 from gpu_consensus.task import open_task
+
+pytestmark = pytest.mark.every_backend
 
 
 def coassociation(labels, weights):
@@ -29,11 +32,11 @@ def coassociation(labels, weights):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("missing", [0.0, 0.6])
-def test_pairs_are_the_definition_on_every_backend(backend, missing, weighted):
+def test_pairs_are_the_definition(missing, weighted):
     labels, _ = noisy(3, n=23, r=6, missing=missing)
     ens = gpc.Ensemble(labels)
     weights = np.array([1, 2, 2, 1, 5, 0.5]) if weighted else np.full(6, 1 / 6)
-    pairs = Pairs(backend, ens.codes, ens.n_labels, weights)
+    pairs = Pairs(choose_backend("auto", None), ens.codes, ens.n_labels, weights)
     expected = coassociation(ens.labels, weights)
     found = pairs.matrix()
     assert np.allclose(found, expected, rtol=1e-14, atol=0)
@@ -86,15 +89,6 @@ def test_fewer_clusters_than_asked_for_are_said():
     with pytest.warns(UserWarning, match="test found 2 clusters although n_clusters=3"):
         result = task.result(np.array([0, 2, 2]), objective=0, value=0)
     assert result.labels.tolist() == [0, 1, 1]
-
-
-def test_labels_come_back_where_the_codes_were(emulated_cupy):
-    ens = gpc.Ensemble(np.array([[0, 1], [1, 1], [1, 0]])).to("cupy")
-    task = open_task("test", ens, 2, {})
-    result = task.result(np.array([0, 1, 1]), objective=0, value=0)
-    assert result.backend == "cupy"
-    assert isinstance(result.labels, emulated_cupy.ndarray)
-    assert result.labels.get().tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize(

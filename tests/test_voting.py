@@ -117,18 +117,6 @@ def test_worked_examples(method, rows, k, expected):
     assert result.method == method
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_equal_labels_on_every_backend(auto_backend, method):
-    labels, _ = noisy(1, n=120, r=8, missing=0.3)
-    there, here = (
-        METHODS[method](labels, 4, n_init=6, backend=name, random_state=0)
-        for name in (auto_backend, "numpy")
-    )
-    assert there.backend == auto_backend
-    assert np.array_equal(there.labels, here.labels)
-    assert np.array_equal(there.history, here.history)
-
-
 def test_weights_count_and_unknown_options_are_refused():
     labels, _ = noisy(2)
     only = gpc.ivc(labels, 3, weights=[1] + [0] * 11, n_init=20, random_state=0)

@@ -19,6 +19,8 @@ from gpu_consensus.methods.alignment import match
 from gpu_consensus.methods.correspondence import Labels, _leading, _Search
 from gpu_consensus.task import open_task
 
+pytestmark = pytest.mark.every_backend
+
 E1 = gpc.Ensemble.from_partitions(oracles.worked(oracles.E1))
 E2 = gpc.Ensemble.from_partitions(oracles.worked(oracles.E2))
 FEWER = "ignore:.*the others have no object:UserWarning"
@@ -493,31 +495,6 @@ def test_best_completes_partitions_by_the_rule_of_predict():
         gpc.metrics.rand_distance(labels[:, p], result.labels) for p in range(10)
     ]
     assert result.objective == pytest.approx(np.average(criterion, weights=weights))
-
-
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("correspondence", {"variant": "constrained"}),
-        ("correspondence", {"variant": "unconstrained"}),
-        ("correspondence", {"variant": "svd"}),
-        ("best", {}),
-        ("vote", {}),
-        ("borda", {}),
-        ("cvote", {}),
-    ],
-)
-@pytest.mark.filterwarnings(FEWER)
-def test_equal_on_the_emulated_device(emulated_cupy, method, options):
-    labels, _ = noisy(1, n=60, r=6, missing=0.3)
-    arguments = () if method == "best" else (3,)
-    options = {"random_state": 0, **options}
-    ens = gpc.Ensemble(labels)
-    there = gpc.METHODS[method](ens.to("cupy"), *arguments, **options)
-    here = gpc.METHODS[method](ens, *arguments, backend="numpy", **options)
-    assert there.backend == "cupy"
-    assert np.array_equal(there.labels.get(), here.labels)
-    assert there.value == here.value
 
 
 def test_objects_without_labels_keep_their_place():

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.numpy_backend import NumpyBackend, smallest_unsigned
+from gpu_consensus.backends.device_memory import ELSEWHERE
+from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_int
 from gpu_consensus.kmeans import kmeans
 from gpu_consensus.loop.lloyd import Problem
@@ -163,12 +164,18 @@ class Labels:
         return np.flatnonzero(self.partition == i)
 
 
+def _problem(task: Task, n_clusters: int) -> Problem:
+    ens, nobody = task.ensemble, np.empty(0, dtype=np.intp)
+    return Problem(
+        task.backend, ens.codes, ens.offsets, n_clusters, nobody, task.memory_limit
+    )
+
+
 def _common(task: Task) -> IntArray:
     """Count the objects that carry two labels, for all pairs: (S, S)."""
     ens, backend = task.ensemble, task.backend
     k = int(ens.n_labels.max())
-    nobody = np.empty(0, dtype=np.intp)
-    problem = Problem(backend, ens.codes, ens.offsets, k, nobody, task.memory_limit)
+    problem = _problem(task, k)
     real = np.ones(int(ens.offsets[-1]), dtype=bool)
     real[ens.offsets[1:] - 1] = False
     first = np.concatenate([[0], np.cumsum(ens.n_labels)])
@@ -180,7 +187,9 @@ def _common(task: Task) -> IntArray:
         codes, sizes = task.codes[part], ens.n_labels[part]
         codes = np.where(codes == sizes[:, None], k, codes)
         codes = codes.astype(smallest_unsigned(k))
-        counts = backend.to_host(problem.count(backend.to_device(codes)))[real]
+        with backend.memory_for("the labels that partitions share", ELSEWHERE):
+            there = problem.count(backend.to_device(codes))
+        counts = backend.to_host(there)[real]
         for q, i in enumerate(part):
             common[:, first[i] : first[i + 1]] = counts[:, q, : ens.n_labels[i]]
     return common
@@ -274,14 +283,10 @@ def _vote(
     table = np.zeros((int(ens.offsets[-1]), 1, task.k), dtype=np.float32)
     row = np.arange(len(meta)) + labels.partition  # one row for missing per partition
     table[row, 0, meta] = -labels.weight
-    nobody = np.empty(0, dtype=np.intp)
-    problem = Problem(
-        backend, ens.codes, ens.offsets, task.k, nobody, task.memory_limit
-    )
     there = backend.to_device(table)
     found = [
         backend.to_host(backend.assign(codes, ens.offsets, there).assignment)[0]
-        for _, codes in problem.blocks(1)
+        for _, codes in _problem(task, task.k).blocks(1)
     ]
     return np.concatenate(found).astype(np.intp)
 
@@ -301,7 +306,7 @@ def _meta_by_partition(
 
 def _svd(task: Task, labels: Labels, n_init: int) -> Consensus:
     """Cluster the objects along the leading right singular vectors of their labels."""
-    ens = task.ensemble
+    ens, backend = task.ensemble, task.backend
     scale = np.sqrt(labels.weight / labels.scale)
     with one_thread():
         vectors = _leading(labels.common * scale * scale[:, None], task.k)
@@ -309,7 +314,12 @@ def _svd(task: Task, labels: Labels, n_init: int) -> Consensus:
         table = np.zeros((int(ens.offsets[-1]), 1, vectors.shape[1]))
         row = np.arange(len(scale)) + labels.partition
         table[row, 0] = vectors * scale[:, None]
-    points = NumpyBackend().scores(task.codes, ens.offsets, table)[:, 0]
+    there = backend.to_device(table)
+    sums = [
+        backend.to_host(backend.scores(codes, ens.offsets, there))[:, 0]
+        for _, codes in _problem(task, task.k).blocks(table.shape[2])
+    ]
+    points = np.concatenate(sums)
     seeds = task.rng().integers(2**31, size=n_init)
     best: tuple[float, Any] = (np.inf, None)
     for seed in seeds:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.device_memory import ELSEWHERE
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Counts
 from gpu_consensus.loop.lloyd import Problem
@@ -34,7 +35,8 @@ def count_labels(task: Task, labels: npt.NDArray[Any], n_clusters: int) -> Count
         task.backend, ens.codes, ens.offsets, n_clusters, nobody, task.memory_limit
     )
     assignment = labels.astype(smallest_unsigned(n_clusters))[None]
-    counts = problem.count(task.backend.to_device(assignment))
+    with task.backend.memory_for(f"the labels of {n_clusters} clusters", ELSEWHERE):
+        counts = problem.count(task.backend.to_device(assignment))
     found: Counts = task.backend.to_host(counts)[:, 0]
     return found
 

@@ -1,0 +1,49 @@
+"""No module of tests that computes a consensus is left to one backend unnoticed."""
+
+import ast
+from pathlib import Path
+
+import gpu_consensus as gpc
+
+TESTS = Path(__file__).parent
+COMPUTES = {
+    *gpc.METHODS,
+    "METHODS",
+    "ConsensusClustering",
+    "consensus",
+    "lambda_consensus",
+    "open_task",
+    "prc_consensus",
+}
+LEFT_OUT = {
+    "test_bench.py": "tables of the benchmark, which names its backends",
+    "test_cupy_backend.py": "the device alone",
+    "test_device_generation.py": "the device alone",
+    "test_device_memory.py": "the device alone",
+    "test_gpu.py": "the device alone",
+    "test_lazy.py": "compiled loops alone",
+    "test_numba_backend.py": "compiled loops alone",
+    "test_streams.py": "the device alone",
+}
+
+
+def names_of_the_package(tree):
+    """Names that a module takes from the package: ``gpc.name``, or imported."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="gpc" | "gpu_consensus")):
+                yield node.attr
+            case ast.ImportFrom(module=str(module), names=names):
+                if module.split(".")[0] == "gpu_consensus":
+                    yield from (alias.name for alias in names)
+
+
+def test_modules_that_compute_run_on_every_backend():
+    """Or stand above with a reason; the line to add is in conftest."""
+    one_backend = set()
+    for path in sorted(TESTS.glob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        computes = COMPUTES & set(names_of_the_package(ast.parse(text)))
+        if computes and "mark.every_backend" not in text:
+            one_backend.add(path.name)
+    assert one_backend == set(LEFT_OUT)
