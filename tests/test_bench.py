@@ -24,6 +24,7 @@ from bench import (
     nguyen_caruana,
     speed_limit,
     speed_phases,
+    speed_savings,
 )
 from bench.kcc_paper import N_REFERENCE, RN_PAPER, UTILITIES
 from bench.mcla_peer import mcla_table
