@@ -135,7 +135,7 @@ def _try(ask: Callable[[str], str], name: str) -> str:
 
 
 def _test(name: str) -> str:
-    return self_test(choose_backend(name, None, n_jobs=1))
+    return self_test(choose_backend(name, None, n_jobs=-1))
 
 
 def _threads() -> int | str:
