@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import sys
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.encoding import category_array, count_codes
+from gpu_consensus.warn import warn
 
 if sys.platform != "win32":
     import fcntl
@@ -67,11 +67,9 @@ def save(
     lists = [_plain(found) for found in categories]
     odd = [i for i, found in enumerate(lists) if found is None]
     if odd:
-        warnings.warn(
+        warn(
             f"the labels of partition {odd[0]} are neither numbers nor strings and "
-            "cannot be saved; after loading, its labels are 0..K_i-1.",
-            UserWarning,
-            stacklevel=3,
+            "cannot be saved; after loading, its labels are 0..K_i-1."
         )
     meta = {
         "format": FORMAT,

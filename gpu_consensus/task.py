@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -31,6 +30,7 @@ from gpu_consensus.loop.lloyd import Problem
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.pairs import Pairs
 from gpu_consensus.result import Centroids, Consensus
+from gpu_consensus.warn import warn
 
 _OPTIONS: dict[str, Any] = {
     "weights": None,
@@ -159,11 +159,9 @@ class Task:
         used, compact = np.unique(to_host(labels), return_inverse=True)
         n_clusters = len(used)
         if self.n_clusters is not None and n_clusters < self.n_clusters:
-            warnings.warn(
+            warn(
                 f"{self.method} found {n_clusters} clusters although "
-                f"n_clusters={self.n_clusters}: the others have no object.",
-                UserWarning,
-                stacklevel=3,
+                f"n_clusters={self.n_clusters}: the others have no object."
             )
         whole = np.full(self.given.n_samples, -1, dtype=np.int32)
         whole[np.delete(np.arange(len(whole)), self.skip)] = compact.ravel()
@@ -271,11 +269,7 @@ def open_task(
         n_clusters = check_n_clusters(n_clusters, given.n_samples)
         check_distinct_rows(given, weights, n_clusters, skip)
         if n_clusters == 1:
-            warnings.warn(
-                "n_clusters=1 puts all objects into one cluster.",
-                UserWarning,
-                stacklevel=3,
-            )
+            warn("n_clusters=1 puts all objects into one cluster.")
     kept = given
     # a partition without any label says nothing either
     useful = np.flatnonzero((weights > 0) & (given.n_labels > 0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
@@ -33,6 +32,7 @@ from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.loop.utilities import Formula, Segments
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
+from gpu_consensus.warn import warn
 
 _REFINE_EVERY, _REFINE_WINNER = 2**26, 2**30
 _TABLE_MEMORY = 256 << 20
@@ -132,11 +132,7 @@ def fit(
     skip = find_unlabelled(ensemble, weights, options.on_unlabelled)
     check_distinct_rows(ensemble, weights, n_clusters, skip)
     if n_clusters == 1:
-        warnings.warn(
-            "n_clusters=1 puts all objects into one cluster.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn("n_clusters=1 puts all objects into one cluster.")
     with backend.memory_for("the restarts that run together", _FEWER):
         problem = Problem(
             backend,
@@ -325,11 +321,10 @@ def _result(
 ) -> Consensus:
     q = starts.winner()
     if not starts.converged[q]:
-        warnings.warn(
+        warn(
             f"{method} did not converge in max_iter={options.max_iter} iterations; "
             "raise max_iter.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     assignment, counts = starts.on_host(q)
     labels = assignment.astype(np.int32)

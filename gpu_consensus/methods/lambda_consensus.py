@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -39,6 +38,7 @@ from gpu_consensus.loop.fit import check_distinct_rows, find_unlabelled
 from gpu_consensus.methods import METHODS
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
+from gpu_consensus.warn import warn
 
 CONSENSUS: dict[str, Callable[..., Consensus]] = {**METHODS, "prc": prc_consensus}
 FEEDBACKS = ("consensus", "all")
@@ -250,12 +250,10 @@ class _Step:
         weights = as_ensemble(ensemble, options.get("weights"))[1]
         distinct = _count_distinct(ensemble, weights, n_clusters)
         if distinct < n_clusters:
-            warnings.warn(
+            warn(
                 f"the partitions of this round tell only {distinct} groups of objects "
                 f"apart although n_clusters={n_clusters}; so many clusters are looked "
-                "for.",
-                UserWarning,
-                stacklevel=3,
+                "for."
             )
         return function(ensemble, min(distinct, n_clusters), **options)
 
