@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.checks import check_path
 from gpu_consensus.encoding import category_array, count_codes
 from gpu_consensus.warn import warn
 
@@ -63,7 +64,7 @@ def save(
     categories: Sequence[npt.NDArray[Any]],
 ) -> None:
     """Write the parts of an ensemble to ``path``."""
-    path = Path(path).resolve()
+    path = check_path("path", path).resolve()
     lists = [_plain(found) for found in categories]
     odd = [i for i, found in enumerate(lists) if found is None]
     if odd:
@@ -135,7 +136,7 @@ def verify(stored: Stored) -> None:
 @contextmanager
 def reading(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn whatever a foreign or damaged file causes into one clear error."""
-    if not Path(path).exists():
+    if not check_path("path", path).exists():
         raise FileNotFoundError(f"{str(path)!r} does not exist; check the path.")
     try:
         yield

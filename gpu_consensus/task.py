@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,7 +21,6 @@ from gpu_consensus.checks import (
     check_int,
     check_n_clusters,
     seed_sequence,
-    unknown_name,
 )
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import check_distinct_rows, find_unlabelled
@@ -32,7 +30,7 @@ from gpu_consensus.pairs import Pairs
 from gpu_consensus.result import Centroids, Consensus
 from gpu_consensus.warn import warn
 
-_OPTIONS: dict[str, Any] = {
+SHARED_OPTIONS: dict[str, Any] = {
     "weights": None,
     "on_unlabelled": "raise",
     "backend": "auto",
@@ -41,6 +39,7 @@ _OPTIONS: dict[str, Any] = {
     "random_state": None,
     "progress": False,
 }
+"""What these methods take beside their own, and its defaults."""
 
 
 class Distinct(NamedTuple):
@@ -204,18 +203,6 @@ class Task:
         return found
 
 
-def _own_options(method: str) -> list[str]:
-    """Return what a method of that name takes beside the shared options."""
-    from gpu_consensus.methods import METHODS
-
-    function = METHODS.get(method.split(":")[0])
-    if function is None:
-        return []
-    asked = inspect.signature(function).parameters.values()
-    names = [one.name for one in asked if one.kind is not one.VAR_KEYWORD]
-    return [name for name in names if name != "ensemble"]
-
-
 def _has_to_be_told(method: str) -> bool:
     """Whether a method needs the number of clusters."""
     from gpu_consensus.methods import METHODS, finds_n_clusters
@@ -250,11 +237,10 @@ def open_task(
     visits : int, default 1
         About how often it looks at every label otherwise; more pay for loading numba.
     """
-    for name in options:
-        if name not in _OPTIONS:
-            known = sorted({*_OPTIONS, *_own_options(method)})
-            raise TypeError(f"{method}: {unknown_name('option', name, known)}")
-    chosen = _OPTIONS | dict(options)
+    from gpu_consensus.methods import check_options
+
+    check_options(method.split(":")[0], options)
+    chosen = SHARED_OPTIONS | dict(options)
     check_choice("on_unlabelled", chosen["on_unlabelled"], ["raise", "keep"])
     if chosen["memory_limit"] is not None:
         check_int("memory_limit", chosen["memory_limit"], 1)

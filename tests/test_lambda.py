@@ -500,6 +500,16 @@ NAN = np.where(X_3 == 3, np.nan, X_3)
         (X_3, {"clusterer": 3}, "clusterer=3 should be"),
         (X_3, {"method": "kc"}, "method='kc' is unknown; choose one of 'kcc'"),
         (X_3, {"method_options": {"backend": "numpy"}}, "method_options has 'backend'"),
+        (
+            X_3,
+            {"method": "ivc", "method_options": {"n_inite": 3}},
+            "ivc: option='n_inite' is unknown; choose one of 'n_init'",
+        ),
+        (
+            X_3,
+            {"method": "prc", "method_options": {"restarts": 3}},
+            "prc: option='restarts' is unknown; choose one of",
+        ),
         (X_3, {"projection": 0}, "projection=0 should be >= 1"),
         (X_3, {"n_clusterers": 0}, "n_clusterers=0 should be >= 1"),
         (X_3, {"n_jobs": 0}, "n_jobs=0 should be"),

@@ -20,8 +20,8 @@ from gpu_consensus.checks import (
     check_choice,
     check_int,
     check_n_clusters,
+    check_path,
     seed_sequence,
-    unknown_name,
 )
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.checkpoint import Checkpoint, open_checkpoint
@@ -75,12 +75,16 @@ class Options:
     @classmethod
     def from_keywords(cls, method: str, **keywords: Any) -> Options:
         """Take the options of a method that has no refinement; refuse others."""
-        known = {field.name for field in fields(cls)} - {"refine", "refine_cost"}
-        for name in keywords:
-            if name not in known:
-                near = unknown_name("option", name, sorted({*known, "weights"}))
-                raise TypeError(f"{method}: {near}")
+        from gpu_consensus.methods import check_options
+
+        check_options(method, keywords)
         return cls(**keywords)
+
+    @classmethod
+    def names(cls) -> set[str]:
+        """Return what a method without refinement takes, ``weights`` included."""
+        own = {field.name for field in fields(cls)}
+        return own - {"refine", "refine_cost"} | {"weights"}
 
     def check(self) -> None:
         """Raise an error for an option that is out of its bounds."""
@@ -88,6 +92,8 @@ class Options:
         check_int("max_iter", self.max_iter, 1)
         if self.memory_limit is not None:
             check_int("memory_limit", self.memory_limit, 1)
+        if self.checkpoint is not None:
+            check_path("checkpoint", self.checkpoint)
         if isinstance(self.refine, (bool, np.bool_)):
             self.refine = bool(self.refine)
         elif not isinstance(self.refine, str) or self.refine != "auto":

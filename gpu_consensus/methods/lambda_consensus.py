@@ -35,7 +35,7 @@ from gpu_consensus.feedback.sites import (
 from gpu_consensus.feedback.updates import Told
 from gpu_consensus.feedback.views import SiteSettings, make_sites
 from gpu_consensus.loop.fit import check_distinct_rows, find_unlabelled
-from gpu_consensus.methods import METHODS
+from gpu_consensus.methods import METHODS, check_options
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
 from gpu_consensus.warn import warn
@@ -320,6 +320,7 @@ def _method_options(method: Any, given: Mapping[str, Any] | None) -> Mapping[str
                 f"method_options has {name!r}, which lambda_consensus sets; give it to "
                 "lambda_consensus itself."
             )
+    check_options(method, options, CONSENSUS[method])
     return {"utility": "c", **options} if method == "kcc" else options
 
 
