@@ -254,7 +254,8 @@ def _similarity(task: Task, codes: Codes, n_labels: IntArray, advance: Advance) 
     kind = np.uint8 if r <= 255 else np.uint16
     limit = task.memory_limit
     if limit is None:
-        limit = min(_MATRIX, (available_memory() or _MATRIX) // 4)
+        free = available_memory()
+        limit = min(_MATRIX, (_MATRIX if free is None else free) // 4)
     if 2 * n * n * np.dtype(kind).itemsize > limit:
         return None
     backend = task.backend
