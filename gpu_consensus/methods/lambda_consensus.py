@@ -122,7 +122,9 @@ def lambda_consensus(
         from a view to an (n_samples, n_samples) matrix, the same at every call.
     feedback : {"consensus", "all"}, default "consensus"
         Feed back the consensus labels, or for comparison the labels of all clusterers:
-        b becomes X^b / sqrt(r), "same cluster" the co-association.
+        b becomes X^b / sqrt(r), "same cluster" the co-association. With "full" the data
+        then grow by n_clusterers n_clusters columns a round, and more than memory holds
+        is refused.
     method : str, default "kcc"
         Consensus method, one of ``gpc.METHODS``, or "prc" on the co-association
         matrix. "kcc" takes utility "c" unless ``method_options`` says otherwise: as in
@@ -208,6 +210,7 @@ def lambda_consensus(
         check_similarity(similarity),
         n_workers,
         memory_limit,
+        _rounds_kept(n_rounds, update) if feedback == "all" else 0,
     )
     sites = make_sites(X, settings, n_clusterers, projection, seed_sites)
     past = _Past(choose_backend(backend, None, n_jobs), bool(keep_ensembles))
@@ -322,6 +325,11 @@ def _method_options(method: Any, given: Mapping[str, Any] | None) -> Mapping[str
             )
     check_options(method, options, CONSENSUS[method])
     return {"utility": "c", **options} if method == "kcc" else options
+
+
+def _rounds_kept(n_rounds: int, update: str) -> int:
+    """Of how many rounds the last one has the feedback."""
+    return n_rounds if update == "full" else min(1, n_rounds)
 
 
 def _count_distinct(ensemble: Ensemble, weights: FloatArray, enough: int) -> int:
