@@ -88,7 +88,11 @@ def kcc(
     n_jobs : int, optional
         Threads; all cores by default.
     memory_limit : int, optional
-        Bytes of working memory beside the labels and assignments.
+        Bytes to aim at: so many objects are looked at together, and so many starts
+        share a table (one at least), that each takes no more. It is no bound on the
+        whole: labels, assignments and the counts of all starts come on top, the counts
+        8 n_init n_clusters sum_i (K_i + 1) bytes, up to three times while they are
+        made. Where these are too many, lower ``n_init``.
     checkpoint : path, optional
         A file that the state is written to now and then; the same call goes on from
         there and ends with the same answer.
