@@ -45,7 +45,6 @@ def spoil(monkeypatch, backend, name):
 
 
 def numba_backend():
-    pytest.importorskip("numba")
     return choose_backend("numba", None, n_jobs=1)
 
 

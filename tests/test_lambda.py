@@ -304,7 +304,7 @@ def test_more_clusterers_begin_with_the_same_ones():
 
 
 def test_sites_of_different_widths_and_kinds():
-    pandas = pytest.importorskip("pandas")
+    import pandas
     from scipy.sparse import csr_array
 
     X, truth = blobs(4, n=60, d=9, spread=0.5)

@@ -85,7 +85,8 @@ class CupyBackend:
     def hold(self, codes: Codes) -> Any:
         """See the Protocol: on the device if they fit, else streamed."""
         if on_device(codes):
-            there = codes.device.id  # type: ignore[attr-defined]
+            held: Any = codes  # NumPy's type has a device that is only a name
+            there = held.device.id
             if there != self.gpu.device.id:
                 raise ValueError(
                     f"the codes are on CUDA device {there} but the current device is "
