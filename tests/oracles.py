@@ -65,6 +65,43 @@ def assign(codes, offsets, table, row_weight=None, row_table=None):
     return winner, best, gap
 
 
+def lloyd(codes, offsets, rule, seeds, n_clusters, skip, max_iter):
+    """One start by itself, every object scored and counted at every iteration.
+
+    Returns the assignment, the objective after each iteration, and whether it ended by
+    itself.
+    """
+    codes = np.asarray(codes)
+    counted = np.setdiff1d(np.arange(codes.shape[1]), skip)
+    assignment, objective = seeds.astype(np.int64), np.inf
+    history, seen, ended = [], set(), False
+    while not ended and len(history) < max_iter:
+        rows = [assignment.astype(np.uint8)]
+        counts = count(codes, offsets, assignment[None], n_clusters)
+        tables = rule.table(counts, rows)
+        found, best, _ = assign(codes, offsets, tables[0], rule.row_weight, tables[1])
+        after, worst = found[0], counted[np.argsort(-best[0, counted], kind="stable")]
+        after[skip] = n_clusters
+        sizes = np.bincount(after[counted], minlength=n_clusters)
+        for k in np.flatnonzero(sizes == 0):
+            l = next(l for l in worst if sizes[after[l]] > 1)
+            sizes[after[l]] -= 1
+            sizes[k] += 1
+            after[l] = k
+        counts = count(codes, offsets, after[None], n_clusters)
+        value = rule.objective(counts, [after.astype(np.uint8)])[0]
+        ended = np.isfinite(objective) and np.array_equal(after, assignment)
+        if rule.monotone and not value < objective:
+            ended = True
+        elif not ended:
+            assignment, objective = after, value
+        history.append(objective)
+        if not rule.monotone:
+            ended = bool(ended or after.tobytes() in seen)
+            seen.add(after.tobytes())
+    return assignment, history, ended
+
+
 def mu(name, m):
     """The convex functions of Table 1, on one distribution."""
     if name == "c":

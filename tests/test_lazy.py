@@ -103,6 +103,56 @@ def test_laziness_skips_most_objects_and_changes_nothing(monkeypatch, method, mi
     assert np.array_equal(lazy.history, plain.history)
 
 
+class Drifts:
+    """The last cluster fits nobody, and which object fits worst changes with time."""
+
+    monotone = True
+    row_weight = None
+
+    def __init__(self, offsets):
+        rng = np.random.default_rng(0)
+        self.base = rng.integers(2, size=(int(offsets[-1]), 1, 2)).astype(np.float32)
+        self.base[:, :, 1] += 10
+        self.calls = 0
+
+    def table(self, counts, rows):
+        self.calls += 1
+        table = self.base.copy()
+        table[self.calls % len(table)] += np.float32(0.01)
+        return table, None
+
+    def objective(self, counts, rows):
+        return np.full(counts.shape[1], -float(self.calls))
+
+
+@pytest.mark.parametrize("equal_once", [False, True])
+def test_an_object_that_filled_an_empty_cluster_is_scored_again(equal_once):
+    rng = np.random.default_rng(1)
+    ens = gpc.Ensemble(rng.integers(3, size=(40, 4))[rng.integers(40, size=300)])
+    found = []
+    for lazy in (False, True):
+        backend = choose_backend("numba", None)
+        problem = Problem(backend, ens.codes, ens.offsets, 2, NONE)
+        if lazy and equal_once:
+            problem.groups = backend.groups(ens.codes, 300)
+        passed = []
+        starts = Starts.seeded(problem, np.zeros((1, 300), dtype=np.uint8))
+        lloyd(
+            problem,
+            Drifts(ens.offsets),
+            starts,
+            max_iter=30,
+            after_iteration=lambda state, passed=passed: passed.append(
+                state.assignment.copy()
+            ),
+            lazy=lazy,
+        )
+        found.append(passed)
+    alone = [int(np.flatnonzero(step[0] == 1)[0]) for step in found[0]]
+    assert len(set(alone)) > 1  # not the same object each time
+    assert np.array_equal(*found)
+
+
 def test_without_memory_for_gaps_the_loop_is_not_lazy():
     labels, _ = noisy(0, n=300, r=6)
     ens = gpc.Ensemble(labels)

@@ -22,10 +22,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_every_primitive_at_every_pair_of_sizes(monkeypatch, threads):
-    from gpu_consensus.backends import numba_backend
+    from gpu_consensus.backends import numba_primitives
 
     # the smallest work is shared out too
-    monkeypatch.setattr(numba_backend, "_WORTH_A_THREAD", 1)
+    monkeypatch.setattr(numba_primitives, "_WORTH_A_THREAD", 1)
     for case in pairwise_cases(threads):
         check_case(choose_backend("numba", None, threads), case)
 

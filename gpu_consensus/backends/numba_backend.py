@@ -1,210 +1,50 @@
-"""The fast CPU backend: compiled kernels over ranges, on threads of our own."""
+"""The fast CPU backend: the primitives of the seam, and what laziness needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends import numba_assign, numba_counts, numba_tables
-from gpu_consensus.backends.numba_add_rem_add import add_rem_add
-from gpu_consensus.backends.numba_jit import for_each
+from gpu_consensus.backends import numba_groups, numba_tables
 from gpu_consensus.backends.numba_layout import (
     as_protocol,
     blank_table,
     code_lines,
     padded_rows,
 )
-from gpu_consensus.backends.numpy_backend import NumpyBackend, smallest_unsigned
+from gpu_consensus.backends.numba_primitives import NumbaPrimitives
 from gpu_consensus.backends.protocol import (
-    Assigned,
     Assignment,
-    Climbs,
-    Coassociation,
     Codes,
     Counts,
     Offsets,
     Table,
-    TableRecipe,
-    Threshold,
 )
-from gpu_consensus.loop.utilities import LabelSums
-from gpu_consensus.progress import Advance
 
-if TYPE_CHECKING:
-    from gpu_consensus.loop.lloyd import Rule
-
-_WORTH_A_THREAD = 1 << 18  # operations; to wake a thread takes some microseconds
-_PARTS = 4  # per thread, so that one that is held up delays nobody
 _NO_ROW = np.empty(0, dtype=np.float32)
 _NO_OUTPUT = np.empty((0, 0), dtype=np.float32)
-_ALL = np.empty(0, dtype=np.int64)
 
 
-class NumbaBackend(NumpyBackend):
-    """The primitives of :class:`gpu_consensus.backends.protocol.Backend`, compiled.
+class Groups(NamedTuple):
+    """Objects put together by their row of labels; G rows, as they first appear."""
 
-    Results are those of the numpy backend, bit for bit.
+    codes: Codes
+    """(r, G), the distinct rows."""
+    place: npt.NDArray[np.int32]
+    """(n,), the row of each object."""
+    first: npt.NDArray[np.int64]
+    """(G,), the first object of each row."""
+    times: npt.NDArray[np.int32]
+    """(G,), how many objects have it."""
 
-    Parameters
-    ----------
-    n_jobs : int, optional
-        Threads; all usable cores by default. They change no result.
-    """
+
+class NumbaBackend(NumbaPrimitives):
+    """All primitives compiled, and more, to leave out work that changes nothing."""
 
     name = "numba"
-
-    def table(
-        self, rule: Rule, counts: Counts, rows: Sequence[Assignment]
-    ) -> tuple[Table, Table | None]:
-        """See the Protocol; rules without a recipe make their table themselves."""
-        recipe: TableRecipe | None = getattr(rule, "recipe", None)
-        if recipe is None:
-            return rule.table(counts, rows)
-        norm = None if recipe.norm is None else recipe.norm(counts, rows)
-        row_table = None
-        if recipe.row_utility is not None:
-            row_table = self._make_table(recipe, recipe.row_utility, counts, norm)
-        elif recipe.row_sum is not None:
-            row_table = recipe.row_sum(counts, rows)
-        return self._make_table(recipe, recipe.utility, counts, norm), row_table
-
-    def _make_table(
-        self,
-        recipe: TableRecipe,
-        utility: str,
-        counts: Counts,
-        norm: npt.NDArray[np.float64] | None,
-    ) -> Table:
-        n_rows, n_restarts, n_clusters = counts.shape
-        table = blank_table(n_rows, n_restarts * n_clusters)
-        flat = np.ascontiguousarray(counts).reshape(n_rows, -1)
-        scale = np.empty((0, 0)) if norm is None else norm.reshape(len(norm), -1)
-
-        def some(part: tuple[int, int]) -> None:
-            numba_tables.fill_table(
-                numba_tables.UTILITIES.index(utility),
-                flat,
-                recipe.offsets,
-                recipe.marginals,
-                recipe.weights,
-                scale,
-                recipe.power,
-                n_restarts,
-                *part,
-                table,
-            )
-
-        self._over(some, len(recipe.offsets) - 1, flat.size)
-        return as_protocol(table, n_restarts, n_clusters)
-
-    def label_sums(
-        self,
-        offsets: Offsets,
-        counts: Counts,
-        marginals: npt.NDArray[np.int64],
-        entropy: bool = False,
-    ) -> LabelSums:
-        """As :func:`gpu_consensus.loop.utilities.label_sums` for counts (S, R, K)."""
-        flat = np.ascontiguousarray(counts).reshape(len(counts), -1)
-        n_partitions = len(offsets) - 1
-        shape = (n_partitions, flat.shape[1])
-        integers = np.zeros((4, *shape), dtype=np.int64)
-        bits = np.zeros(shape if entropy else (0, 0))
-
-        def some(part: tuple[int, int]) -> None:
-            numba_tables.sum_labels(flat, offsets, marginals, *part, *integers, bits)
-
-        self._over(some, n_partitions, flat.size)
-        shape = (n_partitions, *counts.shape[1:])
-        size, square, heavy, most = integers.reshape(4, *shape)
-        found = bits.reshape(shape) if entropy else None
-        return LabelSums(size, square, heavy, most, found)
-
-    def count(
-        self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int
-    ) -> Counts:
-        """See the Protocol."""
-        shape = (int(offsets[-1]), len(assignment), n_clusters)
-        counts = np.zeros(shape, dtype=np.int64)
-        nowhere = np.empty((0, 0), dtype=assignment.dtype)
-        self._step(codes, offsets, nowhere, assignment, counts)
-        return counts
-
-    def recount(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        before: Assignment,
-        after: Assignment,
-        counts: Counts,
-    ) -> None:
-        """See the Protocol."""
-        self._step(codes, offsets, np.ascontiguousarray(before), after, counts)
-
-    def _step(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        before: Assignment,
-        after: Assignment,
-        counts: Counts,
-    ) -> None:
-        """Bring counts from one assignment to another, whichever way is quicker."""
-        after = np.ascontiguousarray(after)
-        n_rows, n_restarts, n_clusters = counts.shape
-        flat = counts.reshape(n_rows, -1)
-        moved = np.zeros(n_restarts, dtype=np.int64)
-        additions, objects = numba_counts.count_moves(before, after, n_clusters, moved)
-        n_partitions, n_samples = codes.shape
-        lines, stride = code_lines(codes)
-        vectors = -(-2 * flat.shape[1] // numba_counts.VECTOR)
-        by_rows = objects * n_partitions * vectors + flat.size // 2
-        one_by_one = additions * n_partitions
-        step = numba_counts.step_each
-        if by_rows < one_by_one:
-            step = numba_counts.step_rows
-
-        def some(part: tuple[int, int]) -> None:
-            step(
-                lines,
-                stride,
-                offsets,
-                *part,
-                before,
-                after,
-                0,
-                n_samples,
-                n_clusters,
-                flat,
-            )
-
-        if additions:
-            self._over(some, n_partitions, min(by_rows, one_by_one), parts=1)
-
-    def assign(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        table: Table,
-        *,
-        row_weight: npt.NDArray[np.float32] | None = None,
-        row_table: Table | None = None,
-        best: bool = False,
-        gap: bool = False,
-    ) -> Assigned:
-        """See the Protocol."""
-        shape = (table.shape[1], codes.shape[1])
-        assignment = np.empty(shape, dtype=smallest_unsigned(table.shape[2]))
-        lowest = np.empty(shape, dtype=np.float32) if best else _NO_OUTPUT
-        gaps = np.empty(shape, dtype=np.float32) if gap else _NO_OUTPUT
-        self._assign(
-            codes, offsets, table, _ALL, row_weight, row_table, assignment, lowest, gaps
-        )
-        return Assigned(assignment, lowest if best else None, gaps if gap else None)
 
     def reassign(
         self,
@@ -238,51 +78,6 @@ class NumbaBackend(NumpyBackend):
                 _NO_OUTPUT,
                 gap,
             )
-
-    def _assign(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        table: Table,
-        objects: npt.NDArray[np.int64],
-        row_weight: npt.NDArray[np.float32] | None,
-        row_table: Table | None,
-        assignment: Assignment,
-        lowest: npt.NDArray[np.float32],
-        gaps: npt.NDArray[np.float32],
-    ) -> None:
-        """Assign some objects, or all where none is named."""
-        n_partitions, n_samples = codes.shape
-        lines, stride = code_lines(codes)
-        flat, width = padded_rows(table)
-        full, row_sum, weight = _NO_ROW, _NO_ROW, _NO_ROW
-        if row_table is not None and row_weight is not None:
-            weight = np.ascontiguousarray(row_weight)
-            if row_table.ndim == 3:
-                full, _ = padded_rows(row_table)
-            else:
-                row_sum, _ = padded_rows(row_table[None])
-
-        def some(part: tuple[int, int]) -> None:
-            numba_assign.assign_rows(
-                flat,
-                width,
-                full,
-                row_sum,
-                weight,
-                lines,
-                stride,
-                offsets,
-                objects,
-                *part,
-                table.shape[2],
-                assignment,
-                lowest,
-                gaps,
-            )
-
-        size = len(objects) or n_samples
-        self._over(some, size, size * n_partitions * width // 16)
 
     def pick(self, table: Table, restarts: Sequence[int]) -> Table:
         """Return the table (S, A, K) of some restarts."""
@@ -359,123 +154,58 @@ class NumbaBackend(NumpyBackend):
         )
         return objects[:found]
 
-    def scores(
-        self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
-        """See the Protocol."""
+    def groups(self, codes: Codes, most: int) -> Groups | None:
+        """Put objects with equal labels together; None if over ``most`` rows differ.
+
+        Also None where the first objects promise no better, or if two rows could not be
+        told apart by their 64 bits, so that it never costs much and is always exact.
+        """
         n_partitions, n_samples = codes.shape
-        n_rows, n_restarts, n_clusters = table.shape
-        n_columns = n_restarts * n_clusters
-        score = np.empty((n_samples, n_columns), dtype=np.float64)
         lines, stride = code_lines(codes)
-        padded = blank_table(n_rows, n_columns, np.float64)
-        padded[:, :n_columns] = table.reshape(n_rows, -1)
-
-        def some(part: tuple[int, int]) -> None:
-            numba_assign.score_rows(
-                padded.reshape(-1),
-                padded.shape[1],
-                lines,
-                stride,
-                offsets,
-                *part,
-                score,
-            )
-
-        self._over(some, n_samples, n_samples * n_partitions * n_columns // 8)
-        return score.reshape(n_samples, n_restarts, n_clusters)
-
-    def soft_count(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        responsibilities: npt.NDArray[np.float64],
-    ) -> Counts:
-        """See the Protocol."""
-        n_samples, n_restarts, n_clusters = responsibilities.shape
-        n_columns, lanes = n_restarts * n_clusters, numba_counts.VECTOR // 8
-        shape = (int(offsets[-1]), -(-n_columns // lanes) * lanes)
-        counts = np.zeros(shape, dtype=np.int64)
-        flat = np.ascontiguousarray(responsibilities).reshape(n_samples, -1)
-        lines, stride = code_lines(codes)
-
-        def some(part: tuple[int, int]) -> None:
-            numba_counts.soft_count_rows(lines, stride, offsets, *part, flat, counts)
-
-        work = codes.size * shape[1] // lanes
-        self._over(some, len(codes), work, parts=1)
-        found = np.ascontiguousarray(counts[:, :n_columns])
-        return found.reshape(-1, n_restarts, n_clusters)
-
-    def weigh(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        assignment: Assignment,
-        row_weight: npt.NDArray[np.int64],
-        n_clusters: int,
-    ) -> Counts:
-        """See the Protocol."""
-        total = np.zeros((len(codes), len(assignment), n_clusters), dtype=np.int64)
-        lines, stride = code_lines(codes)
-        assignment = np.ascontiguousarray(assignment)
-        weight = np.ascontiguousarray(row_weight)
-
-        def some(part: tuple[int, int]) -> None:
-            numba_counts.weigh_rows(
-                lines, stride, offsets, *part, assignment, weight, n_clusters, total
-            )
-
-        self._over(some, len(codes), codes.size)
-        return total
-
-    def coassociation(
-        self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
-    ) -> Coassociation:
-        """See the Protocol."""
-        left = np.ascontiguousarray(codes[:, rows])
-        right = np.ascontiguousarray(codes[:, columns])
-        shape = (left.shape[1], right.shape[1])
-        same = np.zeros(shape, dtype=np.int32)
-        both = np.zeros(shape, dtype=np.int32)
-        missing = np.asarray(n_labels, dtype=np.int64)
-        complete = not (right == missing[:, None].astype(codes.dtype)).any()
-
-        def some(part: tuple[int, int]) -> None:
-            numba_counts.pair_rows(left, right, missing, complete, *part, same, both)
-
-        self._over(some, shape[0], same.size * len(codes) // 16)
-        if complete:
-            both += (left != missing[:, None]).sum(axis=0, dtype=np.int32)[:, None]
-        return Coassociation(same, both)
-
-    def add_rem_add(
-        self,
-        codes: Codes,
-        n_labels: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-        threshold: Threshold,
-        similarity: Any = None,
-        advance: Advance | None = None,
-    ) -> Climbs:
-        """See the Protocol."""
-        return add_rem_add(
-            codes,
-            n_labels,
-            starts,
-            threshold,
-            similarity,
-            advance,
-            n_threads=self.n_threads,
+        place = np.empty(n_samples, dtype=np.int32)
+        first = np.empty(most, dtype=np.int64)
+        keys = np.empty(most, dtype=np.uint64)
+        slots = np.full(1 << (2 * most).bit_length(), -1, dtype=np.int32)
+        found = numba_groups.number_rows(
+            lines, stride, n_partitions, most, place, first, keys, slots
         )
+        if found < 0:
+            return None
+        first = first[:found].copy()
+        distinct = np.ascontiguousarray(codes[:, first])
+        equal: list[bool] = []
 
-    def _over(self, work: Any, size: int, operations: int, parts: int = _PARTS) -> None:
-        """Cut ``size`` things into ranges and work on them on all threads."""
-        threads = min(self.n_threads, max(1, operations // _WORTH_A_THREAD))
-        if threads == 1:
-            if size:
-                work((0, size))
-            return
-        number = min(size, threads * parts)
-        ends = [size * part // number for part in range(number + 1)]
-        for_each(work, pairwise(ends), threads)
+        def some(part: tuple[int, int]) -> None:
+            equal.append(numba_groups.same_rows(lines, stride, place, distinct, *part))
+
+        self._over(some, n_partitions, codes.size)
+        if not all(equal):
+            return None
+        times = np.bincount(place, minlength=found).astype(np.int32)
+        return Groups(distinct, place, first, times)
+
+    def recount_groups(
+        self,
+        groups: Groups,
+        offsets: Offsets,
+        before: Assignment,
+        after: Assignment,
+        counts: Counts,
+    ) -> npt.NDArray[np.int64]:
+        """As ``recount`` for rows (R, G); return how many objects moved, (R,)."""
+        before = np.ascontiguousarray(before)
+        return self._step(groups.codes, offsets, before, after, counts, groups.times)
+
+    def spread(
+        self,
+        groups: Groups,
+        found: Assignment,
+        restarts: npt.NDArray[np.int64],
+        assignment: Assignment,
+    ) -> None:
+        """Give every object the cluster of its row: ``found`` (A, G) to (R, n)."""
+
+        def some(part: tuple[int, int]) -> None:
+            numba_groups.spread_rows(found, restarts, groups.place, *part, assignment)
+
+        self._over(some, len(groups.place), len(groups.place) * len(found))

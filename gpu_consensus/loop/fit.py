@@ -25,6 +25,7 @@ from gpu_consensus.checks import (
 )
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.checkpoint import Checkpoint, open_checkpoint
+from gpu_consensus.loop.collapse import find_groups
 from gpu_consensus.loop.lloyd import Problem, Rule, Starts, lloyd
 from gpu_consensus.loop.refine import refine
 from gpu_consensus.loop.seeding import NAMES as INITS
@@ -148,6 +149,8 @@ def fit(
             skip,
             options.memory_limit,
         )
+        if loop is lloyd:
+            problem.groups = find_groups(problem, options.n_init)
         if hasattr(rule, "bind"):
             rule.bind(problem)
         saved = open_checkpoint(

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.protocol import Assignment, Codes, Table
+from gpu_consensus.backends.protocol import Assignment, Codes, Counts, Table
 from gpu_consensus.checks import FloatArray
+from gpu_consensus.memory import available_memory
 
 if TYPE_CHECKING:
-    from gpu_consensus.loop.lloyd import Problem, Rule
+    from gpu_consensus.loop.lloyd import Problem
 
 _CALM = 0.1  # share of objects that moved, above which nothing could be skipped
 _DENSE = 0.5  # share of objects to score, above which scoring all is quicker
 _MEMORY = 64 << 20
-_BYTES = 12  # for one object and restart
+BYTES = 12  # of one object and restart: gaps and assignments, twice
 
 
 class Laziness:
@@ -33,18 +34,56 @@ class Laziness:
     ----------
     problem : Problem
         Its backend has ``reassign``, ``pick``, ``table_change`` and ``unsettled``.
-    rule : Rule
+    codes, row_weight, skip : ndarray
+        Of the objects to score: those of the problem and of its rule.
     n_restarts : int
+    lazy : bool, default True
+        Whether to leave out any.
     """
 
-    def __init__(self, problem: Problem, rule: Rule, n_restarts: int) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        codes: Codes,
+        row_weight: npt.NDArray[np.float32] | None,
+        skip: npt.NDArray[np.intp],
+        n_restarts: int,
+        lazy: bool = True,
+    ) -> None:
         self.problem = problem
-        self.rule = rule
         self.backend: Any = problem.backend
-        self.gap = np.empty((n_restarts, problem.codes.shape[1]), dtype=np.float32)
+        self.codes = codes
+        self.row_weight = row_weight
+        self.skip = skip
+        self.lazy = lazy
+        self.gap = np.empty((n_restarts, codes.shape[1]), dtype=np.float32)
         self.known = np.zeros(n_restarts, dtype=bool)
         self.calm = np.zeros(n_restarts, dtype=bool)
         self.before: tuple[list[int], Table, Table | None] | None = None
+
+    def step(
+        self,
+        active: list[int],
+        assignment: Assignment,
+        counts: Counts,
+        table: Table,
+        row_table: Table | None,
+    ) -> npt.NDArray[np.int64]:
+        """Assign all objects of some restarts in place; return how many moved.
+
+        Parameters
+        ----------
+        active : list of int
+            The A restarts of ``counts`` (S, A, K) and of both tables.
+        assignment : ndarray of shape (R, n)
+        """
+        before = assignment[active]
+        after = self.assign(active, before, table, row_table)
+        self.backend.recount(self.codes, self.problem.offsets, before, after, counts)
+        moved = np.asarray((before != after).sum(axis=1))
+        assignment[active] = after
+        self.note(active, moved)
+        return moved
 
     def assign(
         self,
@@ -54,7 +93,6 @@ class Laziness:
         row_table: Table | None,
     ) -> Assignment:
         """Return what assigning every object anew would give, (A, n)."""
-        weight = self.rule.row_weight
         rows = self._unsettled(active, assignment, table, row_table)
         dense = [a for a in range(len(active)) if a not in rows]
         after = assignment.copy()
@@ -62,10 +100,10 @@ class Laziness:
             gap = bool(self.calm[[active[a] for a in dense]].any())
             every = len(dense) == len(active)
             found = self.backend.assign(
-                self.problem.held,
+                self.codes,
                 self.problem.offsets,
                 table if every else self.backend.pick(table, dense),
-                row_weight=weight,
+                row_weight=self.row_weight,
                 row_table=row_table if every else self._some(row_table, dense),
                 gap=gap,
             )
@@ -76,21 +114,23 @@ class Laziness:
                     self.gap[active[a]] = found.gap[at]
         for a, chosen in rows.items():
             self.backend.reassign(
-                self.problem.held,
+                self.codes,
                 self.problem.offsets,
                 self.backend.pick(table, [a]),
                 chosen,
                 after[a : a + 1],
                 self.gap[active[a]][None],
-                row_weight=weight,
+                row_weight=self.row_weight,
                 row_table=self._some(row_table, [a]),
             )
         self.before = (list(active), table, row_table)
+        after[:, self.skip] = self.problem.n_clusters
         return after
 
     def note(self, active: list[int], moved: npt.NDArray[np.int64]) -> None:
         """Take note of how many objects of each restart moved."""
-        self.calm[active] = moved < _CALM * self.gap.shape[1]
+        calm = moved < _CALM * self.problem.codes.shape[1]
+        self.calm[active] = calm & self.lazy
 
     def forget(self, q: int, l: int) -> None:
         """Score object l of restart q again: it was moved against its scores."""
@@ -120,7 +160,7 @@ class Laziness:
         ]
         if not pairs:
             return {}
-        offsets, weight = self.problem.offsets, self.rule.row_weight
+        offsets, weight = self.problem.offsets, self.row_weight
         n_partitions = len(offsets) - 1
         # rounding of two sums, of their product and of the gap itself
         unit = 4 * (n_partitions + 2) * 2.0**-24
@@ -180,9 +220,14 @@ def worth_it(problem: Problem, n_restarts: int) -> bool:
     few = codes.size < 16 * int(problem.offsets[-1])
     if few or not hasattr(problem.backend, "reassign"):
         return False
-    # gaps twice, and assignments before and after
-    needed = _BYTES * n_restarts * codes.shape[1]
+    return fits(problem, BYTES * n_restarts * codes.shape[1])
+
+
+def fits(problem: Problem, needed: int) -> bool:
+    """Whether so many bytes are within the working memory."""
     limit = problem.memory_limit
     if limit is None:
-        limit = max(_MEMORY, 2 * codes.nbytes)
+        # codes may be mapped from a disk that is larger than the memory
+        limit = max(_MEMORY, 2 * problem.codes.nbytes)
+        limit = min(limit, (available_memory() or limit) // 2)
     return bool(needed <= limit)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,12 @@ from gpu_consensus.backends.protocol import (
     Table,
 )
 from gpu_consensus.checks import FloatArray
+from gpu_consensus.loop.collapse import collapse, count_groups
 from gpu_consensus.loop.hashing import hash_assignment
 from gpu_consensus.loop.lazy import Laziness, worth_it
+
+if TYPE_CHECKING:
+    from gpu_consensus.backends.numba_backend import Groups
 
 
 class Rule(Protocol):
@@ -102,6 +106,11 @@ class Problem:
         Objects without any label; they are never counted.
     memory_limit : int, optional
         Bytes of working memory.
+
+    Attributes
+    ----------
+    groups : Groups or None
+        Objects with equal labels, if they are to be scored once; no result changes.
     """
 
     def __init__(
@@ -120,6 +129,7 @@ class Problem:
         self.n_clusters = n_clusters
         self.skip = skip
         self.memory_limit = memory_limit
+        self.groups: Groups | None = None
 
     def blocks(self, n_restarts: int) -> Iterator[tuple[slice, Codes]]:
         """Cut the objects into ranges that keep working memory bounded."""
@@ -133,6 +143,8 @@ class Problem:
 
     def count(self, assignment: Assignment) -> Counts:
         """Count a whole assignment (R, n)."""
+        if self.groups is not None:
+            return count_groups(self, self.groups, assignment)
         total: Any = 0
         for rows, codes in self.blocks(len(assignment)):
             total = total + self.backend.count(
@@ -222,9 +234,12 @@ class _Run:
             and not state.converged[q]
         }
         self.steps: dict[int, _Step] = {}
-        self.lazy: Laziness | None = None
-        if lazy and worth_it(problem, len(state.assignment)):
-            self.lazy = Laziness(problem, rule, len(state.assignment))
+        n_restarts = len(state.assignment)
+        self.lazy: Laziness | None = collapse(problem, rule, n_restarts, lazy)
+        if self.lazy is None and lazy and worth_it(problem, n_restarts):
+            self.lazy = Laziness(
+                problem, problem.held, rule.row_weight, problem.skip, n_restarts
+            )
         self.active: list[int] = []
         self.counts: Counts = state.counts[:, :0]
 
@@ -291,14 +306,7 @@ class _Run:
         backend = problem.backend
         moved: Any
         if self.lazy is not None:
-            before = assignment[active]
-            after = self.lazy.assign(active, before, table, row_table)
-            after[:, problem.skip] = problem.n_clusters
-            backend.recount(problem.held, problem.offsets, before, after, self.counts)
-            moved = (before != after).sum(axis=1)
-            assignment[active] = after
-            self.lazy.note(active, moved)
-            return np.asarray(moved)
+            return self.lazy.step(active, assignment, self.counts, table, row_table)
         moved = backend.xp.zeros(len(active), dtype=np.int64)
         for rows, codes in problem.blocks(len(active)):
             before = assignment[active, rows]
