@@ -13,8 +13,16 @@ from gpu_consensus.loop import refine as refine_module
 
 ASKED = {"memory_for", "chunk_rows"}  # how much memory: no result depends on them
 PROTOCOL = {name for name in vars(Backend) if name[0] != "_"} - ASKED - {"xp"}
-NUMBA = ["label_sums", "pick", "reassign", "table_change", "unsettled"]
-IN_PLACE = {"recount": [-1], "reassign": [-1, -2]}
+NUMBA = [
+    *("label_sums", "pick", "reassign", "table_change", "unsettled"),
+    *("groups", "recount_groups", "spread"),
+]
+IN_PLACE = {
+    "recount": [-1],
+    "reassign": [-1, -2],
+    "recount_groups": [-1],
+    "spread": [-1],
+}
 
 
 def off_by_one(value):

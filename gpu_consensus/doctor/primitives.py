@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import FloatArray
-from gpu_consensus.doctor.reference import Reference
+from gpu_consensus.doctor.reference import Groups, Reference
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.generation.device import why_not_on_device
 from gpu_consensus.loop.lloyd import Problem, Rule
@@ -206,6 +206,16 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         lambda gap: b.unsettled(d.before[0], gap, d.limit, 0.01 * d.limit, d.weight),
         d.gap[0],
     ),
+    "groups": lambda b, d: b.groups(np.repeat(d.few_codes, 4, axis=1), len(d.few)),
+    "recount_groups": lambda b, d: _change(
+        lambda n: b.recount_groups(_groups(d), d.offsets, *_of_rows(d), n), d.counts
+    ),
+    "spread": lambda b, d: _change(
+        lambda whole: b.spread(
+            _groups(d), _of_rows(d)[0], np.arange(len(whole))[::-1].copy(), whole
+        ),
+        np.repeat(d.after[:, d.few], 4, axis=1),
+    ),
     "refine": lambda b, d: {name: _refine(b, d, name) for name in ("c", "h", "l5")},
 }
 """How each is called, by its name; of some there are only pairs.
@@ -268,6 +278,19 @@ def _rules(backend: Backend, data: Data) -> dict[str, Rule]:
         "ipvc": IpvcRule(ens, ens.weights),
         "sec": of_sec,
     }
+
+
+def _groups(data: Data) -> Groups:
+    """Put a few objects together with three equals each."""
+    found = Reference(1).groups(np.repeat(data.few_codes, 4, axis=1), len(data.few))
+    assert found is not None
+    return found
+
+
+def _of_rows(data: Data) -> list[npt.NDArray[Any]]:
+    """Return clusters of distinct rows before and after a step."""
+    number = len(_groups(data).first)
+    return [np.ascontiguousarray(x[:, :number]) for x in (data.before, data.after)]
 
 
 def _blobs(backend: Backend, X: FloatArray) -> Any:

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.numpy_backend import NumpyBackend
-from gpu_consensus.backends.protocol import Assignment, Codes, Offsets, Table
+from gpu_consensus.backends.protocol import (
+    Assignment,
+    Codes,
+    Counts,
+    Offsets,
+    Table,
+)
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.loop.utilities import label_sums
+
+
+class Groups(NamedTuple):
+    """Distinct rows of labels, the row of each object, its first object, its number."""
+
+    codes: Codes
+    place: npt.NDArray[np.int32]
+    first: IntArray
+    times: npt.NDArray[np.int32]
 
 
 class Reference(NumpyBackend):
@@ -79,3 +94,40 @@ class Reference(NumpyBackend):
         settled = gap > most
         gap[settled] = (gap - most)[settled]
         return np.flatnonzero(~settled)
+
+    def groups(self, codes: Codes, most: int) -> Groups | None:
+        """Put objects with equal labels together, in the order in which they come."""
+        found: dict[bytes, int] = {}
+        place = [found.setdefault(row.tobytes(), len(found)) for row in codes.T]
+        if len(found) > most:
+            return None
+        _, first, times = np.unique(place, return_index=True, return_counts=True)
+        return Groups(
+            codes[:, first],
+            np.array(place, dtype=np.int32),
+            first.astype(np.int64),
+            times.astype(np.int32),
+        )
+
+    def recount_groups(
+        self,
+        groups: Groups,
+        offsets: Offsets,
+        before: Assignment,
+        after: Assignment,
+        counts: Counts,
+    ) -> IntArray:
+        """Recount all objects of the rows; return how many moved."""
+        was, now = before[:, groups.place], after[:, groups.place]
+        self.recount(groups.codes[:, groups.place], offsets, was, now, counts)
+        return np.asarray((was != now).sum(axis=1))
+
+    def spread(
+        self,
+        groups: Groups,
+        found: Assignment,
+        restarts: IntArray,
+        assignment: Assignment,
+    ) -> None:
+        """Give every object the cluster of its row."""
+        assignment[restarts] = found[:, groups.place]
