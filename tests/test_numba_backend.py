@@ -142,7 +142,7 @@ def _child(queue, labels):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12
 def test_after_a_fork():
     labels, _ = noisy(3, n=3000, r=20)
     here = gpc.kcc(labels, 5, "c", random_state=0, backend="numba", n_jobs=2)

@@ -99,7 +99,7 @@ def make_data(case: Case) -> Data:
     nearly = np.where(np.arange(n) % 20, before, nearly)
     counts = numpy.count(ens.codes, ens.offsets, before, k)
     table, row_table = rng.normal(size=(2, *counts.shape)).astype(np.float32)
-    few = np.ascontiguousarray(ens.codes[:, :_FEW])
+    few = ens.codes[:, :_FEW].copy()  # numba has another type for what is read-only
     everyone = np.arange(few.shape[1])
     pairs = numpy.coassociation(few, ens.n_labels, everyone, everyone)
     return Data(
@@ -176,7 +176,7 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
     },
     "kmeans": lambda b, d: _blobs(b, d.X),
     "label_sums": lambda b, d: b.label_sums(
-        d.offsets, d.counts, d.ensemble.marginals, True
+        d.offsets, d.counts, d.ensemble.marginals.copy(), True
     ),
     "pick": lambda b, d: b.pick(d.table, range(d.table.shape[1])[::-1]),
     "table_change": lambda b, d: b.table_change(
