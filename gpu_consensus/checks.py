@@ -6,6 +6,7 @@ import difflib
 import operator
 import reprlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,25 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     if isinstance(value, str) and value in names:
         return value
     raise unknown_name(name, value, names)
+
+
+def check_path(name: str, value: Any) -> Path:
+    """Return ``value`` as a path, or raise an error that says what it is.
+
+    Examples
+    --------
+    >>> check_path("checkpoint", 5)
+    Traceback (most recent call last):
+    ...
+    TypeError: checkpoint=5 should be a path, as text or as a pathlib.Path.
+    """
+    try:
+        return Path(value)
+    except TypeError:
+        raise TypeError(
+            f"{name}={reprlib.repr(value)} should be a path, as text or as a "
+            "pathlib.Path."
+        ) from None
 
 
 def unknown_name(

@@ -173,7 +173,7 @@ def _cluster(arguments: argparse.Namespace) -> None:
     if arguments.checkpoint and arguments.method in CHECKPOINTED:
         options["checkpoint"] = arguments.checkpoint / "consensus.npz"
     if arguments.method in FINDERS:
-        n_clusters = arguments.n_clusters
+        n_clusters = None  # it was what the partitions had in mind
     found = _find(arguments, ens, n_clusters, seeds[1], options, example)
     _print(f"{made}\n{found}")
 
@@ -189,20 +189,24 @@ def _generate(arguments: argparse.Namespace) -> None:
 
 def _consensus(arguments: argparse.Namespace) -> None:
     options = _check_consensus(arguments)
+    method, n_clusters = arguments.method, arguments.n_clusters
+    known = inspect.signature(gpc.METHODS[method]).parameters
+    if n_clusters is not None and "n_clusters" not in known:
+        raise ValueError(
+            f"--n-clusters is no option of {method}, which finds the number of "
+            "clusters; leave it out."
+        )
     path, checkpoint = arguments.ensemble, arguments.checkpoint
     if checkpoint is not None:
-        if arguments.method not in CHECKPOINTED:
-            raise ValueError(
-                f"--checkpoint is no option of {arguments.method}; leave it out."
-            )
+        if method not in CHECKPOINTED:
+            raise ValueError(f"--checkpoint is no option of {method}; leave it out.")
         tables.check_writable("--checkpoint", checkpoint)
         options["checkpoint"] = checkpoint
     if path.is_dir() or path.suffix.lower() == ".npz":
         ens = gpc.Ensemble.load(path)
     else:
         ens = gpc.Ensemble(tables.read_partitions(path, arguments.header))
-    n_clusters, seed = arguments.n_clusters, arguments.seed
-    found = _find(arguments, ens, n_clusters, seed, options, None)
+    found = _find(arguments, ens, n_clusters, arguments.seed, options, None)
     _print(f"{ens}\n{found}")
 
 
@@ -335,11 +339,6 @@ def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
         check_int("--n-init", arguments.n_init, 1)
     if arguments.n_clusters is not None:
         check_int("--n-clusters", arguments.n_clusters, 1)
-        if "n_clusters" not in known:
-            raise ValueError(
-                f"--n-clusters is no option of {method}, which finds the number of "
-                "clusters; leave it out."
-            )
     elif not finds_n_clusters(method) and getattr(arguments, "example", None) is None:
         raise ValueError("--n-clusters is missing; say how many clusters you want.")
     backends.choose_backend(arguments.backend, None, arguments.n_jobs)

@@ -61,7 +61,8 @@ def add_consensus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--n-clusters",
         type=int,
-        help="clusters of the consensus; not needed if the method finds their number",
+        help="clusters of the consensus; a method that finds their number needs none: "
+        "then it is only what partitions are made with",
     )
     parser.add_argument(
         "--method", default="kcc", help=f"one of {', '.join(gpc.METHODS)}"

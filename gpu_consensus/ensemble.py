@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from gpu_consensus.encoding import (
     translate,
 )
 from gpu_consensus.intake import encode_all, is_frame, split_columns
+from gpu_consensus.warn import warn
 
 Codes = npt.NDArray[Any]
 
@@ -317,11 +317,9 @@ class Ensemble:
                 codes[i], unknown = encode_known(column, known, f"partition {i}")
             n_unknown += unknown
         if n_unknown:
-            warnings.warn(
+            warn(
                 f"{n_unknown} labels were never seen in their partition; they count "
-                "as missing.",
-                UserWarning,
-                stacklevel=2,
+                "as missing."
             )
         return codes
 

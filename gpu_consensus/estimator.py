@@ -13,7 +13,7 @@ from gpu_consensus.backends import choose_backend
 from gpu_consensus.checks import check_choice, check_n_clusters, seed_sequence
 from gpu_consensus.generate import generate_partitions
 from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods import FINDERS, METHODS, consensus
+from gpu_consensus.methods import FINDERS, METHODS, check_options, consensus
 from gpu_consensus.methods.lambda_consensus import lambda_consensus
 
 
@@ -126,6 +126,8 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
                 f"method_options has n_clusters={options['n_clusters']!r}; give it as "
                 "n_clusters of the estimator."
             )
+        if self.method in METHODS:
+            check_options(self.method, options)
         if "utility" in options:
             parse_utility(options["utility"])
         if self.method == "lambda_consensus":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Generator
 from contextlib import closing
 from numbers import Integral
@@ -27,6 +26,7 @@ from gpu_consensus.generation import bases, device, host, views
 from gpu_consensus.generation.rows import METRICS, is_sparse
 from gpu_consensus.generation.store import PartitionStore
 from gpu_consensus.progress import progress_bar
+from gpu_consensus.warn import warn
 
 Codes = npt.NDArray[Any]
 Maker = host.HostMaker | device.DeviceMaker
@@ -375,9 +375,7 @@ def _warn_unlabelled(ensemble: Ensemble, *, sampled: bool) -> None:
             if sampled
             else "base finds them to be noise, so drop them or change its settings"
         )
-        warnings.warn(
+        warn(
             f"{int(bare.sum())} of {ensemble.n_samples} objects have no label in any "
-            f"partition; {cure}.",
-            UserWarning,
-            stacklevel=3,
+            f"partition; {cure}."
         )

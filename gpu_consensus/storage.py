@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import sys
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,7 +23,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.checks import check_path
 from gpu_consensus.encoding import category_array, count_codes
+from gpu_consensus.warn import warn
 
 if sys.platform != "win32":
     import fcntl
@@ -63,15 +64,13 @@ def save(
     categories: Sequence[npt.NDArray[Any]],
 ) -> None:
     """Write the parts of an ensemble to ``path``."""
-    path = Path(path).resolve()
+    path = check_path("path", path).resolve()
     lists = [_plain(found) for found in categories]
     odd = [i for i, found in enumerate(lists) if found is None]
     if odd:
-        warnings.warn(
+        warn(
             f"the labels of partition {odd[0]} are neither numbers nor strings and "
-            "cannot be saved; after loading, its labels are 0..K_i-1.",
-            UserWarning,
-            stacklevel=3,
+            "cannot be saved; after loading, its labels are 0..K_i-1."
         )
     meta = {
         "format": FORMAT,
@@ -137,7 +136,7 @@ def verify(stored: Stored) -> None:
 @contextmanager
 def reading(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn whatever a foreign or damaged file causes into one clear error."""
-    if not Path(path).exists():
+    if not check_path("path", path).exists():
         raise FileNotFoundError(f"{str(path)!r} does not exist; check the path.")
     try:
         yield

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,7 +21,6 @@ from gpu_consensus.checks import (
     check_int,
     check_n_clusters,
     seed_sequence,
-    unknown_name,
 )
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import check_distinct_rows, find_unlabelled
@@ -31,8 +28,9 @@ from gpu_consensus.loop.lloyd import Problem
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.pairs import Pairs
 from gpu_consensus.result import Centroids, Consensus
+from gpu_consensus.warn import warn
 
-_OPTIONS: dict[str, Any] = {
+SHARED_OPTIONS: dict[str, Any] = {
     "weights": None,
     "on_unlabelled": "raise",
     "backend": "auto",
@@ -41,6 +39,7 @@ _OPTIONS: dict[str, Any] = {
     "random_state": None,
     "progress": False,
 }
+"""What these methods take beside their own, and its defaults."""
 
 
 class Distinct(NamedTuple):
@@ -159,11 +158,9 @@ class Task:
         used, compact = np.unique(to_host(labels), return_inverse=True)
         n_clusters = len(used)
         if self.n_clusters is not None and n_clusters < self.n_clusters:
-            warnings.warn(
+            warn(
                 f"{self.method} found {n_clusters} clusters although "
-                f"n_clusters={self.n_clusters}: the others have no object.",
-                UserWarning,
-                stacklevel=3,
+                f"n_clusters={self.n_clusters}: the others have no object."
             )
         whole = np.full(self.given.n_samples, -1, dtype=np.int32)
         whole[np.delete(np.arange(len(whole)), self.skip)] = compact.ravel()
@@ -206,18 +203,6 @@ class Task:
         return found
 
 
-def _own_options(method: str) -> list[str]:
-    """Return what a method of that name takes beside the shared options."""
-    from gpu_consensus.methods import METHODS
-
-    function = METHODS.get(method.split(":")[0])
-    if function is None:
-        return []
-    asked = inspect.signature(function).parameters.values()
-    names = [one.name for one in asked if one.kind is not one.VAR_KEYWORD]
-    return [name for name in names if name != "ensemble"]
-
-
 def _has_to_be_told(method: str) -> bool:
     """Whether a method needs the number of clusters."""
     from gpu_consensus.methods import METHODS, finds_n_clusters
@@ -252,11 +237,10 @@ def open_task(
     visits : int, default 1
         About how often it looks at every label otherwise; more pay for loading numba.
     """
-    for name in options:
-        if name not in _OPTIONS:
-            known = sorted({*_OPTIONS, *_own_options(method)})
-            raise TypeError(f"{method}: {unknown_name('option', name, known)}")
-    chosen = _OPTIONS | dict(options)
+    from gpu_consensus.methods import check_options
+
+    check_options(method.split(":")[0], options)
+    chosen = SHARED_OPTIONS | dict(options)
     check_choice("on_unlabelled", chosen["on_unlabelled"], ["raise", "keep"])
     if chosen["memory_limit"] is not None:
         check_int("memory_limit", chosen["memory_limit"], 1)
@@ -271,11 +255,7 @@ def open_task(
         n_clusters = check_n_clusters(n_clusters, given.n_samples)
         check_distinct_rows(given, weights, n_clusters, skip)
         if n_clusters == 1:
-            warnings.warn(
-                "n_clusters=1 puts all objects into one cluster.",
-                UserWarning,
-                stacklevel=3,
-            )
+            warn("n_clusters=1 puts all objects into one cluster.")
     kept = given
     # a partition without any label says nothing either
     useful = np.flatnonzero((weights > 0) & (given.n_labels > 0))

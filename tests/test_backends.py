@@ -233,7 +233,6 @@ def test_unknown_backend_lists_the_names_nearest_first():
 
 @pytest.mark.skipif("cupy" in HERE, reason="a device is always preferred")
 def test_auto_takes_numba_from_a_certain_size_on(monkeypatch):
-    pytest.importorskip("numba")
     monkeypatch.delenv("GPU_CONSENSUS_BACKEND", raising=False)
     labels, _ = noisy(0, n=2**9, r=2**4)  # 2**16 lookups with K=4, n_init=2
     assert gpc.kcc(labels, 4, n_init=2, random_state=0).backend == "numpy"

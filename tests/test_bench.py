@@ -263,7 +263,7 @@ def test_cost_of_methods_is_measured(monkeypatch):
 
 
 def test_costs_are_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="an extra of its own, not of the tests")
     rows = [{"method": "vote", "s_300": 0.1, "s_1000": 0.2, "cpu_300": 0.1}]
     table = methods._time_table(rows, [300, 1000], [])
     stored = {**STORED, "tables": [asdict(table)]}
@@ -319,10 +319,9 @@ def test_plot_needs_matplotlib_and_draws_with_it(tmp_path, capsys):
 
 @pytest.mark.parametrize("labels", [7, 300])
 def test_the_c_loop_and_the_backends_assign_alike(labels):
-    pytest.importorskip("numba")
     compiler = shutil.which("cc")
     if compiler is None:
-        pytest.skip("no compiler")
+        pytest.skip("the loop in C needs a compiler")
     with tempfile.TemporaryDirectory() as folder:
         code = speed_limit._code_type(labels)
         loop = speed_limit._compile(Path(folder), compiler, code, 3, 5)
@@ -333,7 +332,6 @@ def test_the_c_loop_and_the_backends_assign_alike(labels):
 
 
 def test_every_saving_is_timed_and_changes_nothing():
-    pytest.importorskip("numba")
     ensemble = speed_savings._sure_ensemble(10_000, 8)
     rows = speed_savings._measure("sure", ensemble)
     assert [row["without"] for row in rows] == list(speed_savings._SAVINGS.values())
@@ -341,7 +339,6 @@ def test_every_saving_is_timed_and_changes_nothing():
 
 
 def test_stages_add_up_to_less_than_the_whole():
-    pytest.importorskip("numba")
     ensemble, _ = make_ensemble(500, 10, 3, 0)
     with speed_phases.stage_seconds() as seconds:
         whole, result = speed_phases.quiet(

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import gpu_consensus as gpc
-from gpu_consensus import backends
+from gpu_consensus import backends, examples
 from gpu_consensus.cli import main
+from gpu_consensus.methods import FINDERS
 
 
 @pytest.fixture
@@ -441,6 +442,16 @@ def test_every_method_by_name(capsys, tmp_path, method):
     assert f"Consensus({method}" in run(capsys, *call, "--output", output)[1]
     if method != "best":
         assert gpc.metrics.adjusted_rand(truth, np.load(output)) == 1
+
+
+@pytest.mark.parametrize("method", ["kcc", *sorted(FINDERS)])
+def test_cluster_does_what_the_estimator_does(capsys, tmp_path, method):
+    X = examples.load_example("iris").X
+    model = gpc.ConsensusClustering(3, method, n_partitions=8, random_state=0).fit(X)
+    call = ["cluster", "--example", "iris", "--method", method, "--n-clusters", 3]
+    call += ["--n-partitions", 8, "--seed", 0, "--output", tmp_path / "labels.npy"]
+    assert run(capsys, *call)[0] == 0
+    assert np.array_equal(np.load(tmp_path / "labels.npy"), model.labels_)
 
 
 @pytest.mark.every_backend

@@ -13,8 +13,6 @@ from gpu_consensus.loop import fit as fit_module
 from gpu_consensus.loop import lloyd as lloyd_module
 from gpu_consensus.loop.lloyd import Problem
 
-pytest.importorskip("numba")
-
 METHODS = ["c", "h", "ncos", "l5", "sec", "ivc", "ipvc"]
 
 

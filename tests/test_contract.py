@@ -354,3 +354,37 @@ def test_long_methods_take_a_checkpoint_and_the_others_say_no(
     else:
         with pytest.raises(TypeError, match="option='checkpoint' is unknown"):
             call(method, options, labels, 3, checkpoint=path)
+
+
+@pytest.mark.parametrize("method", gpc.METHODS)
+def test_a_misspelt_option_is_met_with_the_real_ones(method):
+    function = gpc.METHODS[method]
+    parameters = inspect.signature(function).parameters
+    own = [one.name for one in parameters.values() if one.kind is one.KEYWORD_ONLY]
+    shared = ["weights", "on_unlabelled", "backend", "memory_limit", "random_state"]
+    labels = np.array([[0, 0], [0, 1], [1, 1], [1, 0]])
+    for name in own + shared:
+        with pytest.raises(TypeError) as caught:
+            gpc.consensus(labels, 2, method, **{name + "e": 1})
+        listed = re.findall(r"'(\w+)'", str(caught.value).split("choose one of")[1])
+        assert listed[0] == name
+        assert set(own + shared) <= set(listed)
+        assert ("checkpoint" in listed) == (method in CHECKPOINTED)
+        if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            told = {"n_clusters": 2} if "n_clusters" in parameters else {}
+            with pytest.raises(TypeError, match=re.escape(str(caught.value))):
+                function(labels, **told, **{name + "e": 1})
+
+
+@pytest.mark.parametrize("path", [5, 2.5, b"bytes", ["a"], True])
+def test_what_is_no_path_is_refused_in_one_sentence(path):
+    words = re.escape(f"={path!r} should be a path")
+    labels = np.array([[0, 0], [0, 1], [1, 1], [1, 0]])
+    for method in CHECKPOINTED:
+        with pytest.raises(TypeError, match="checkpoint" + words):
+            gpc.METHODS[method](labels, 2, checkpoint=path)
+    with pytest.raises(TypeError, match="checkpoint" + words):
+        gpc.generate_partitions(np.ones((9, 2)), 3, checkpoint=path)
+    for call in (gpc.Ensemble(labels).save, gpc.Ensemble.load):
+        with pytest.raises(TypeError, match="path" + words):
+            call(path)

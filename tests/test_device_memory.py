@@ -52,7 +52,7 @@ def outcomes(cupy, work, first=1):
     ended = []
     for number in range(first, n_asked + 1):
         with (
-            failing(cupy, lambda asked, nbytes: asked == number),  # noqa: B023
+            failing(cupy, lambda asked, nbytes, one=number: asked == one),
             warnings.catch_warnings(record=True) as said,
         ):
             warnings.simplefilter("always")
@@ -222,7 +222,7 @@ def test_no_room_for_a_single_climb_says_what_helps(emulated_cupy):
     said = set()
     for first in range(1, 12):
         with (
-            failing(emulated_cupy, lambda number, nbytes: number >= first),  # noqa: B023
+            failing(emulated_cupy, lambda number, nbytes, low=first: number >= low),
             pytest.raises(DeviceMemoryError, match="; use backend='numba'") as error,
         ):
             backend.add_rem_add(held, n_labels, starts, threshold)
@@ -293,7 +293,7 @@ def test_primitives_halve_what_depends_on_the_objects(emulated_cupy):
     ]
     for work, bits, most in cases:
         with (
-            failing(emulated_cupy, lambda number, nbytes: nbytes > most),  # noqa: B023
+            failing(emulated_cupy, lambda number, nbytes, high=most: nbytes > high),
             pytest.warns(DeviceMemoryWarning, match="2000 objects .* on with 1000"),
         ):
             found = work()

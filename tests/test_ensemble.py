@@ -211,10 +211,9 @@ def test_a_time_of_minus_one_is_a_label():
 
 
 def test_variable_width_strings():
-    types = pytest.importorskip("numpy.dtypes")
-    if not hasattr(types, "StringDType"):
+    if not hasattr(np.dtypes, "StringDType"):
         pytest.skip("NumPy 1 has no StringDType")
-    array = np.array([["b"], ["a"], ["b"]], dtype=types.StringDType())
+    array = np.array([["b"], ["a"], ["b"]], dtype=np.dtypes.StringDType())
     assert_encodes(Ensemble(array), [["b", "a", "b"]])
 
 
@@ -1082,7 +1081,9 @@ def test_a_save_that_stops_at_any_step(tmp_path, monkeypatch, old, error, done):
     assert stop_at > 6
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="the child is a fork, which Windows has not"
+)
 def test_a_save_that_is_killed_at_any_step(tmp_path):
     """Nothing is cleaned up then: the child leaves at its k-th call of the system."""
     program = """

@@ -148,6 +148,18 @@ def test_bad_parameters_are_found_at_fit(change, message):
         model.fit(X)
 
 
+@pytest.mark.parametrize("method", ["kcc", "ipc", "best", "em", "lambda_consensus"])
+def test_a_misspelt_option_of_the_method_does_not_wait_for_the_partitions(method):
+    def base(X, n_clusters, seed):
+        raise AssertionError("partitions were made")
+
+    options = {"n_inite": 3, "random_state": 0}
+    options |= {"clusterer": base} if method == "lambda_consensus" else {}
+    model = gpc.ConsensusClustering(3, method, base=base, method_options=options)
+    with pytest.raises(TypeError, match="n_inite"):
+        model.fit(np.random.default_rng(0).normal(size=(30, 2)))
+
+
 def test_data_with_gaps_or_infinities_is_refused():
     X = np.ones((30, 2))
     X[3, 1] = np.nan

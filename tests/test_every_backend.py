@@ -17,6 +17,7 @@ COMPUTES = {
 }
 LEFT_OUT = {
     "test_bench.py": "tables of the benchmark, which names its backends",
+    "test_collapse.py": "compiled loops alone",
     "test_cupy_backend.py": "the device alone",
     "test_device_generation.py": "the device alone",
     "test_device_memory.py": "the device alone",
@@ -24,6 +25,7 @@ LEFT_OUT = {
     "test_lazy.py": "compiled loops alone",
     "test_numba_backend.py": "compiled loops alone",
     "test_streams.py": "the device alone",
+    "test_warnings.py": "where a warning points to, which the backend does not change",
 }
 
 

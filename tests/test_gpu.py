@@ -73,7 +73,7 @@ def test_the_doctor_is_content(device):
 
 
 def test_partitions_by_cuml(device):
-    pytest.importorskip("cuml")
+    pytest.importorskip("cuml", reason="a device does not need cuML")
     rng = np.random.default_rng(0)
     truth = np.arange(3000) % 3
     X = rng.normal(size=(3000, 5)) + 9 * truth[:, None]

@@ -1,6 +1,7 @@
 """Lambda-consensus: updates as the paper writes them, sites, rounds, errors."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import oracles
@@ -15,6 +16,7 @@ import gpu_consensus as gpc
 from bench.lambda_table import lambda_table
 from bench.suite import Context
 from gpu_consensus.backends import choose_backend
+from gpu_consensus.feedback import views
 from gpu_consensus.feedback.agreement import agreement, mean_pairwise
 from gpu_consensus.feedback.distances import rms_distance
 from gpu_consensus.feedback.sites import LocalSite
@@ -304,7 +306,7 @@ def test_more_clusterers_begin_with_the_same_ones():
 
 
 def test_sites_of_different_widths_and_kinds():
-    pandas = pytest.importorskip("pandas")
+    import pandas
     from scipy.sparse import csr_array
 
     X, truth = blobs(4, n=60, d=9, spread=0.5)
@@ -502,6 +504,16 @@ NAN = np.where(X_3 == 3, np.nan, X_3)
         (X_3, {"clusterer": 3}, "clusterer=3 should be"),
         (X_3, {"method": "kc"}, "method='kc' is unknown; choose one of 'kcc'"),
         (X_3, {"method_options": {"backend": "numpy"}}, "method_options has 'backend'"),
+        (
+            X_3,
+            {"method": "ivc", "method_options": {"n_inite": 3}},
+            "ivc: option='n_inite' is unknown; choose one of 'n_init'",
+        ),
+        (
+            X_3,
+            {"method": "prc", "method_options": {"restarts": 3}},
+            "prc: option='restarts' is unknown; choose one of",
+        ),
         (X_3, {"projection": 0}, "projection=0 should be >= 1"),
         (X_3, {"n_clusterers": 0}, "n_clusterers=0 should be >= 1"),
         (X_3, {"n_jobs": 0}, "n_jobs=0 should be"),
@@ -543,6 +555,48 @@ def test_sparse_data_need_points_and_matrices_need_memory():
     for update in ("distances", "similarities"):
         with pytest.raises(MemoryError, match=f"update='{update}' of 45 objects needs"):
             gpc.lambda_consensus(sparse, 3, update=update, memory_limit=1000)
+
+
+@pytest.mark.parametrize(
+    ("update", "n_rounds", "columns"), [("full", 7, 1050), ("truncated", 7, 150)]
+)
+def test_the_labels_of_all_need_memory(update, n_rounds, columns):
+    def clusterer(X, n_clusters, seed):
+        raise AssertionError("work began")
+
+    options = {"clusterer": clusterer, "update": update, "feedback": "all"}
+    options |= {"n_clusterers": 50, "n_rounds": n_rounds, "n_jobs": 1}
+    limit = 7 * 8 * 45 * columns
+    words = (
+        f"feedback='all' with {columns} columns for 45 objects needs .* but "
+        rf"memory_limit={limit - 1} allows .*; use feedback='consensus'"
+    )
+    with pytest.raises(MemoryError, match=words):
+        gpc.lambda_consensus(blobs(10)[0], 3, memory_limit=limit - 1, **options)
+    with pytest.raises(AssertionError, match="work began"):
+        gpc.lambda_consensus(blobs(10)[0], 3, memory_limit=limit, **options)
+    options["feedback"] = "consensus"
+    with pytest.raises(AssertionError, match="work began"):
+        gpc.lambda_consensus(blobs(10)[0], 3, memory_limit=1, **options)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_labels_of_all_need_no_more_memory_than_is_asked_for(monkeypatch, n_jobs):
+    asked = []
+    monkeypatch.setattr(views, "check_memory", lambda *a: asked.append(a[1]))
+    X = blobs(n=1500, k=5)[0]
+    options = {"n_clusterers": 8, "n_rounds": 3, "feedback": "all", "random_state": 0}
+    options |= {"n_jobs": n_jobs, "stop_on_repeat": False, "backend": "numpy"}
+    options |= {"method": "ivc", "method_options": {"n_init": 1}}
+    gpc.lambda_consensus(X[:50], 5, **options)
+    asked.clear()
+    tracemalloc.start()
+    try:
+        gpc.lambda_consensus(X, 5, **options)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert asked[0] / 3 < peak < asked[0]  # threads may take turns
 
 
 def test_a_site_can_begin_again():

@@ -11,8 +11,6 @@ from gpu_consensus.backends import choose_backend
 from gpu_consensus.loop import lloyd as lloyd_module
 from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
 
-pytest.importorskip("numba")
-
 NONE = np.empty(0, dtype=np.intp)
 
 

@@ -17,8 +17,6 @@ from test_kcc import noisy
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
 
-pytest.importorskip("numba")
-
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -143,8 +141,8 @@ def _child(queue, labels):
     queue.put(found.labels)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12
 def test_after_a_fork():
     labels, _ = noisy(3, n=3000, r=20)
     here = gpc.kcc(labels, 5, "c", random_state=0, backend="numba", n_jobs=2)

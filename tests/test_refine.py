@@ -108,7 +108,8 @@ def test_blocks_change_nothing(monkeypatch, block):
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
 def test_the_compiled_search_gives_the_same_bits(monkeypatch, missing):
-    numba = pytest.importorskip("numba")
+    import numba
+
     labels, _ = noisy(1, n=400, r=15, missing=missing)
     plain = {u: gpc.kcc(labels, 5, u, n_init=2, random_state=0) for u in ("h", "nl5")}
     monkeypatch.setattr(refine_module, "_WORTH_COMPILING", 0)

@@ -16,8 +16,6 @@ from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule
 from gpu_consensus.methods.voting import IpvcRule, IvcRule
 
-pytest.importorskip("numba")
-
 N_RESTARTS = 3
 SAVINGS = {
     "restarts share a table, and leave it": {"together": N_RESTARTS},

@@ -1,7 +1,5 @@
 """What every method outside the loop shares: the door, pairs of objects, the exit."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +7,7 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
+from gpu_consensus import memory
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.memory import available_memory, check_memory
 from gpu_consensus.pairs import Pairs
@@ -126,10 +125,10 @@ def test_a_slip_of_the_pen_is_told_what_was_meant(method, option, meant):
         gpc.METHODS[method](labels, *arguments, **{option: 1})
 
 
-def test_memory_is_unknown_where_nothing_tells_it(monkeypatch):
-    monkeypatch.setattr(Path, "is_file", lambda path: False)
+def test_memory_is_unknown_where_nothing_tells_it(tmp_path, monkeypatch):
     monkeypatch.delattr("os.sysconf_names")
-    assert available_memory() is None
+    assert available_memory(tmp_path) is None
+    monkeypatch.setattr(memory, "available_memory", lambda: None)
     check_memory("test", 2**62, None, "ask for less")
 
 

@@ -71,7 +71,6 @@ def test_vote_worked_examples():
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3]), st.sampled_from([None, 2]))
 @settings(max_examples=40)
-@pytest.mark.filterwarnings(FEWER)
 def test_vote_is_the_literal_algorithm(seed, missing, k):
     """P = (1 - 1/m) P + U/m with the best matching of all; None if that is not one."""
     labels = np.random.default_rng(seed).integers([2, 3, 4, 3], size=(25, 4))
@@ -165,7 +164,6 @@ def test_borda_without_a_partition_of_that_size_takes_the_vote():
 
 
 @pytest.mark.parametrize("method", ["vote", "borda"])
-@pytest.mark.filterwarnings(FEWER)
 def test_votes_that_count_twice_are_two_partitions(method):
     labels, _ = noisy(6, n=60, r=5, missing=0.2)
     function = gpc.METHODS[method]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -47,6 +46,7 @@ from gpu_consensus.backends.protocol import (
 )
 from gpu_consensus.backends.streamed_codes import StreamedCodes, upload
 from gpu_consensus.progress import Advance
+from gpu_consensus.warn import warn
 
 if TYPE_CHECKING:
     from gpu_consensus.loop.lloyd import Rule
@@ -85,7 +85,8 @@ class CupyBackend:
     def hold(self, codes: Codes) -> Any:
         """See the Protocol: on the device if they fit, else streamed."""
         if on_device(codes):
-            there = codes.device.id  # type: ignore[attr-defined]
+            held: Any = codes  # NumPy's type has a device that is only a name
+            there = held.device.id
             if there != self.gpu.device.id:
                 raise ValueError(
                     f"the codes are on CUDA device {there} but the current device is "
@@ -97,11 +98,10 @@ class CupyBackend:
             try:
                 return upload(self.xp, codes)
             except MemoryError:
-                warnings.warn(
+                warn(
                     f"the device has no memory left for {size_text(codes.nbytes)} of "
                     "codes; going on with a range of objects at a time.",
                     DeviceMemoryWarning,
-                    stacklevel=2,
                 )
         return StreamedCodes(self.xp, codes)
 

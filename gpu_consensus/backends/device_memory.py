@@ -6,10 +6,11 @@ means that the memory is really gone, or that the pool has reached its limit.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
+
+from gpu_consensus.warn import warn
 
 Result = TypeVar("Result")
 
@@ -99,10 +100,9 @@ def _go_on(xp: Any, size: int) -> int:
     """Give cached memory back, say so, and return half the size."""
     xp.get_default_memory_pool().free_all_blocks()
     half = -(-size // 2)
-    warnings.warn(
+    warn(
         f"the device has no memory left for {size} objects at once; going on with "
         f"{half}.",
         DeviceMemoryWarning,
-        stacklevel=4,
     )
     return half

@@ -101,8 +101,9 @@ def doctor() -> Diagnosis:
     """Look at this machine: backends, devices, versions, and a test of each backend.
 
     On a machine with a GPU this is the first thing to run: it compares every primitive
-    of every backend with the reference and finds a wrong kernel. Whatever is broken
-    is told in the report and not raised.
+    of every backend, and a few fits, with the reference and finds a wrong kernel.
+    Whatever is broken is told in the report and not raised. It takes seconds; the first
+    time more, while numba compiles.
 
     Examples
     --------
@@ -135,7 +136,7 @@ def _try(ask: Callable[[str], str], name: str) -> str:
 
 
 def _test(name: str) -> str:
-    return self_test(choose_backend(name, None, n_jobs=1))
+    return self_test(choose_backend(name, None, n_jobs=-1))
 
 
 def _threads() -> int | str:

@@ -17,11 +17,16 @@ from gpu_consensus.memory import check_memory
 N_CLUSTERERS = 100
 _MATRICES = 6  # n x n, of a site at work: the view's, with feedback, and of its solver
 _SHARED_MATRICES = 3  # the view's if all share it, the feedback's and its last
+_COLUMNS, _SHARED_COLUMNS = 5, 2  # the same for columns fed back, with k-means' own
 
 
 @dataclass(frozen=True)
 class SiteSettings:
-    """What all local sites share."""
+    """What all local sites share.
+
+    ``rounds_kept`` is of how many rounds the labels of all clusterers are columns of
+    the data at once.
+    """
 
     n_clusters: int
     told: Told
@@ -30,6 +35,7 @@ class SiteSettings:
     similarity: str | Callable[[Any], Any]
     n_workers: int
     memory_limit: int | None
+    rounds_kept: int
 
     def sites(
         self, X: Any, projection: int | None, seeds: Sequence[np.random.SeedSequence]
@@ -56,14 +62,20 @@ class SiteSettings:
             )
         return found
 
-    def check_memory(self, n_samples: int, n_sites: int) -> None:
-        """Refuse matrices that do not fit before any is made."""
-        if self.told.update not in ("distances", "similarities"):
-            return
+    def check_memory(self, n_samples: int, n_sites: int, n_clusterers: int) -> None:
+        """Refuse what does not fit before any of it is made."""
         at_work = min(self.n_workers, n_sites)
-        needed = 8 * n_samples**2 * (_MATRICES * at_work + _SHARED_MATRICES)
-        what = f"update={self.told.update!r} of {n_samples} objects"
-        cure = "use update='full' or 'truncated', or a smaller n_jobs"
+        if self.told.update in ("distances", "similarities"):
+            needed = 8 * n_samples**2 * (_MATRICES * at_work + _SHARED_MATRICES)
+            what = f"update={self.told.update!r} of {n_samples} objects"
+            cure = "use update='full' or 'truncated', or a smaller n_jobs"
+        else:
+            columns = self.rounds_kept * n_clusterers * self.n_clusters
+            times = _COLUMNS * at_work + _SHARED_COLUMNS
+            needed = 8 * n_samples * columns * times
+            what = f"feedback='all' with {columns} columns for {n_samples} objects"
+            less = " or update='truncated'" if self.told.update == "full" else ""
+            cure = f"use feedback='consensus'{less}, or a smaller n_jobs"
         check_memory(what, needed, self.memory_limit, cure)
 
 
@@ -89,7 +101,7 @@ def make_sites(
     r = check_int("n_clusterers", n_clusterers, 1)
     X = check_features(X)
     check_n_clusters(settings.n_clusters, X.shape[0])
-    settings.check_memory(X.shape[0], r)
+    settings.check_memory(X.shape[0], r, r)
     if projection == "auto" and settings.clusterer != "prc":
         dimensions = min(3, X.shape[1])
     return settings.sites(X, dimensions, seed.spawn(r))
@@ -133,7 +145,7 @@ def _sites_of_views(
             )
     for size in set(sizes.values()):
         check_n_clusters(settings.n_clusters, size)
-        settings.check_memory(size, len(sizes))
+        settings.check_memory(size, len(sizes), len(X))
     found: list[Site] = []
     for i, child in enumerate(seed.spawn(len(X))):
         found += (

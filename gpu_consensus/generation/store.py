@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.checks import check_path
 from gpu_consensus.generation.rows import is_sparse
 from gpu_consensus.storage import write_atomic
 
@@ -42,7 +43,7 @@ class PartitionStore:
         call: dict[str, Any],
         seed: np.random.SeedSequence | None,
     ) -> None:
-        self.path = Path(path)
+        self.path = check_path("checkpoint", path)
         stored = self._read_call()
         if stored is None:
             self.seed = np.random.SeedSequence() if seed is None else seed

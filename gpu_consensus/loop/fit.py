@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
@@ -21,8 +20,8 @@ from gpu_consensus.checks import (
     check_choice,
     check_int,
     check_n_clusters,
+    check_path,
     seed_sequence,
-    unknown_name,
 )
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.checkpoint import Checkpoint, open_checkpoint
@@ -34,6 +33,7 @@ from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.loop.utilities import Formula, Segments
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
+from gpu_consensus.warn import warn
 
 _REFINE_EVERY, _REFINE_WINNER = 2**26, 2**30
 _TABLE_MEMORY = 256 << 20
@@ -76,12 +76,16 @@ class Options:
     @classmethod
     def from_keywords(cls, method: str, **keywords: Any) -> Options:
         """Take the options of a method that has no refinement; refuse others."""
-        known = {field.name for field in fields(cls)} - {"refine", "refine_cost"}
-        for name in keywords:
-            if name not in known:
-                near = unknown_name("option", name, sorted({*known, "weights"}))
-                raise TypeError(f"{method}: {near}")
+        from gpu_consensus.methods import check_options
+
+        check_options(method, keywords)
         return cls(**keywords)
+
+    @classmethod
+    def names(cls) -> set[str]:
+        """Return what a method without refinement takes, ``weights`` included."""
+        own = {field.name for field in fields(cls)}
+        return own - {"refine", "refine_cost"} | {"weights"}
 
     def check(self) -> None:
         """Raise an error for an option that is out of its bounds."""
@@ -89,6 +93,8 @@ class Options:
         check_int("max_iter", self.max_iter, 1)
         if self.memory_limit is not None:
             check_int("memory_limit", self.memory_limit, 1)
+        if self.checkpoint is not None:
+            check_path("checkpoint", self.checkpoint)
         if isinstance(self.refine, (bool, np.bool_)):
             self.refine = bool(self.refine)
         elif not isinstance(self.refine, str) or self.refine != "auto":
@@ -133,11 +139,7 @@ def fit(
     skip = find_unlabelled(ensemble, weights, options.on_unlabelled)
     check_distinct_rows(ensemble, weights, n_clusters, skip)
     if n_clusters == 1:
-        warnings.warn(
-            "n_clusters=1 puts all objects into one cluster.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn("n_clusters=1 puts all objects into one cluster.")
     with backend.memory_for("the restarts that run together", _FEWER):
         problem = Problem(
             backend,
@@ -328,11 +330,10 @@ def _result(
 ) -> Consensus:
     q = starts.winner()
     if not starts.converged[q]:
-        warnings.warn(
+        warn(
             f"{method} did not converge in max_iter={options.max_iter} iterations; "
             "raise max_iter.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     assignment, counts = starts.on_host(q)
     labels = assignment.astype(np.int32)

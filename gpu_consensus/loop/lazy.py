@@ -229,5 +229,6 @@ def fits(problem: Problem, needed: int) -> bool:
     if limit is None:
         # codes may be mapped from a disk that is larger than the memory
         limit = max(_MEMORY, 2 * problem.codes.nbytes)
-        limit = min(limit, (available_memory() or limit) // 2)
+        free = available_memory()
+        limit = limit if free is None else min(limit, free // 2)
     return bool(needed <= limit)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from gpu_consensus.checks import check_choice
+from gpu_consensus.checks import check_choice, unknown_name
+from gpu_consensus.loop.fit import Options
 from gpu_consensus.methods.best import best
 from gpu_consensus.methods.correspondence import correspondence
 from gpu_consensus.methods.cspa import cspa
@@ -27,6 +28,7 @@ from gpu_consensus.methods.supra import supra
 from gpu_consensus.methods.vote import borda, vote
 from gpu_consensus.methods.voting import ipvc, ivc
 from gpu_consensus.result import Consensus
+from gpu_consensus.task import SHARED_OPTIONS
 
 METHODS: dict[str, Callable[..., Consensus]] = {
     "kcc": kcc,
@@ -92,6 +94,7 @@ def consensus(
     2
     """
     check_choice("method", method, METHODS)
+    check_options(method, options)
     function = METHODS[method]
     if n_clusters is None:
         if not finds_n_clusters(method):
@@ -106,6 +109,43 @@ def consensus(
             "the number of clusters; leave it out."
         )
     return function(ensemble, n_clusters, **options)
+
+
+def check_options(
+    method: str,
+    options: Iterable[str],
+    function: Callable[..., Consensus] | None = None,
+) -> None:
+    """Raise an error for an option that a method does not know.
+
+    Parameters
+    ----------
+    method : str
+        How the message calls the method.
+    options : iterable of str
+        Names of options.
+    function : callable, optional
+        The method, if it is not the one of that name in ``METHODS``.
+
+    Examples
+    --------
+    >>> check_options("ivc", ["n_init", "weights"])
+    """
+    known = _known_options(method, function or METHODS.get(method))
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{method}: {unknown_name('option', name, sorted(known))}")
+
+
+def _known_options(method: str, function: Callable[..., Consensus] | None) -> set[str]:
+    """Return the names of a method's own options and of those it shares."""
+    if function is None:
+        return set(SHARED_OPTIONS)
+    parameters = inspect.signature(function).parameters.values()
+    own = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
+    if len(own) < len(parameters):
+        own |= Options.names() if method in CHECKPOINTED else set(SHARED_OPTIONS)
+    return own - {"ensemble"}
 
 
 def finds_n_clusters(method: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
 from gpu_consensus.task import Task, open_task
+from gpu_consensus.warn import warn
 
 _TABLE_MEMORY = 256 << 20
 _TOO_MANY = 1 << 31  # objects, in units of 2^-32, that an int64 cannot sum
@@ -136,10 +136,9 @@ def em(
                 advance(1, f"log-likelihood {best.history[-1]:.6g}")
     assert best is not None
     if not best.converged:
-        warnings.warn(
+        warn(
             f"em did not converge in max_iter={max_iter} iterations; raise max_iter.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     labels, proba = model.responsibilities(best.mixture)
     used = np.unique(labels)

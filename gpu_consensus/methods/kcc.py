@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ from gpu_consensus.loop.utilities import (
     parse_utility,
 )
 from gpu_consensus.result import Consensus
+from gpu_consensus.warn import warn
 
 _TABLE_BLOCK = 1 << 19  # numbers of a table made at once
 
@@ -88,7 +88,11 @@ def kcc(
     n_jobs : int, optional
         Threads; all cores by default.
     memory_limit : int, optional
-        Bytes of working memory beside the labels and assignments.
+        Bytes to aim at: so many objects are looked at together, and so many starts
+        share a table (one at least), that each takes no more. It is no bound on the
+        whole: labels, assignments and the counts of all starts come on top, the counts
+        8 n_init n_clusters sum_i (K_i + 1) bytes, up to three times while they are
+        made. Where these are too many, lower ``n_init``.
     checkpoint : path, optional
         A file that the state is written to now and then; the same call goes on from
         there and ends with the same answer.
@@ -189,11 +193,9 @@ class KccRule:
         empty = np.flatnonzero(share == 0)
         if empty.size:
             named = ", ".join(str(i) for i in empty[:5]) + (", ..." * (empty.size > 5))
-            warnings.warn(
+            warn(
                 f"mu is 0 for {empty.size} partitions without information (partition "
-                f"{named}); their weight in the normalised utility is 0.",
-                UserWarning,
-                stacklevel=4,
+                f"{named}); their weight in the normalised utility is 0."
             )
         result = np.where(share == 0, 0.0, weights / np.where(share == 0, 1.0, share))
         if not result.any():

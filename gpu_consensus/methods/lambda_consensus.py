@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -36,9 +35,10 @@ from gpu_consensus.feedback.sites import (
 from gpu_consensus.feedback.updates import Told
 from gpu_consensus.feedback.views import SiteSettings, make_sites
 from gpu_consensus.loop.fit import check_distinct_rows, find_unlabelled
-from gpu_consensus.methods import METHODS
+from gpu_consensus.methods import METHODS, check_options
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
+from gpu_consensus.warn import warn
 
 CONSENSUS: dict[str, Callable[..., Consensus]] = {**METHODS, "prc": prc_consensus}
 FEEDBACKS = ("consensus", "all")
@@ -122,7 +122,9 @@ def lambda_consensus(
         from a view to an (n_samples, n_samples) matrix, the same at every call.
     feedback : {"consensus", "all"}, default "consensus"
         Feed back the consensus labels, or for comparison the labels of all clusterers:
-        b becomes X^b / sqrt(r), "same cluster" the co-association.
+        b becomes X^b / sqrt(r), "same cluster" the co-association. With "full" the data
+        then grow by n_clusterers n_clusters columns a round, and more than memory holds
+        is refused.
     method : str, default "kcc"
         Consensus method, one of ``gpc.METHODS``, or "prc" on the co-association
         matrix. "kcc" takes utility "c" unless ``method_options`` says otherwise: as in
@@ -208,6 +210,7 @@ def lambda_consensus(
         check_similarity(similarity),
         n_workers,
         memory_limit,
+        _rounds_kept(n_rounds, update) if feedback == "all" else 0,
     )
     sites = make_sites(X, settings, n_clusterers, projection, seed_sites)
     past = _Past(choose_backend(backend, None, n_jobs), bool(keep_ensembles))
@@ -250,12 +253,10 @@ class _Step:
         weights = as_ensemble(ensemble, options.get("weights"))[1]
         distinct = _count_distinct(ensemble, weights, n_clusters)
         if distinct < n_clusters:
-            warnings.warn(
+            warn(
                 f"the partitions of this round tell only {distinct} groups of objects "
                 f"apart although n_clusters={n_clusters}; so many clusters are looked "
-                "for.",
-                UserWarning,
-                stacklevel=3,
+                "for."
             )
         return function(ensemble, min(distinct, n_clusters), **options)
 
@@ -322,7 +323,13 @@ def _method_options(method: Any, given: Mapping[str, Any] | None) -> Mapping[str
                 f"method_options has {name!r}, which lambda_consensus sets; give it to "
                 "lambda_consensus itself."
             )
+    check_options(method, options, CONSENSUS[method])
     return {"utility": "c", **options} if method == "kcc" else options
+
+
+def _rounds_kept(n_rounds: int, update: str) -> int:
+    """Of how many rounds the last one has the feedback."""
+    return n_rounds if update == "full" else min(1, n_rounds)
 
 
 def _count_distinct(ensemble: Ensemble, weights: FloatArray, enough: int) -> int:

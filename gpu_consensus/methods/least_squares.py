@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +18,7 @@ from gpu_consensus.memory import available_memory
 from gpu_consensus.progress import Advance, progress_bar
 from gpu_consensus.result import Consensus
 from gpu_consensus.task import Task, open_task
+from gpu_consensus.warn import warn
 
 _MATRIX = 1 << 30  # bytes, if nothing else is asked for
 _TILE = 1 << 22  # pairs counted at a time
@@ -254,7 +254,8 @@ def _similarity(task: Task, codes: Codes, n_labels: IntArray, advance: Advance) 
     kind = np.uint8 if r <= 255 else np.uint16
     limit = task.memory_limit
     if limit is None:
-        limit = min(_MATRIX, (available_memory() or _MATRIX) // 4)
+        free = available_memory()
+        limit = min(_MATRIX, (_MATRIX if free is None else free) // 4)
     if 2 * n * n * np.dtype(kind).itemsize > limit:
         return None
     backend = task.backend
@@ -286,11 +287,10 @@ def _keep(task: Task, similarity: Any, objects: IntArray) -> Any:
 
 
 def _warn_of_counting(n_samples: int) -> None:
-    warnings.warn(
+    warn(
         f"there is no memory left for the similarities of {n_samples} objects; going "
         "on by counting them when needed, which takes longer.",
         DeviceMemoryWarning,
-        stacklevel=4,
     )
 
 

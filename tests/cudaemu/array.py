@@ -27,7 +27,7 @@ _METHODS = frozenset({
     "cumsum", "diagonal", "dot", "fill", "flatten", "item", "max", "mean", "min",
     "nonzero", "prod", "ravel", "repeat", "reshape", "round", "sort", "squeeze", "std",
     "sum", "swapaxes", "take", "tobytes", "tolist", "trace", "transpose", "var", "view",
-})  # fmt: skip
+})  # fmt: skip  # one name a line would hide the rest
 # Functions beside ufuncs that may wait in a queue: they change nothing, and the shape
 # of their result depends on no value. All others first wait for the stream's work.
 _QUEUED = frozenset({
@@ -35,7 +35,7 @@ _QUEUED = frozenset({
     "concatenate", "copy", "cumsum", "dot", "flatten", "max", "mean", "min", "prod",
     "ravel", "reshape", "round", "squeeze", "stack", "sum", "swapaxes", "take",
     "transpose", "view",
-})  # fmt: skip
+})  # fmt: skip  # one name a line would hide the rest
 
 
 class MemoryPointer:

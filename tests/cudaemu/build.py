@@ -37,7 +37,7 @@ IGNORED = (
     "--fmad=false", "-fmad=false", "-ftz=", "--ftz=", "-lineinfo", "-w", "--restrict",
     "--generate-line-info", "-arch=", "--gpu-architecture=", "--ptxas-options=",
     "-default-device", "--device-as-default-execution-space",
-)  # fmt: skip
+)  # fmt: skip  # one name a line would hide the rest
 
 
 def why_no_compiler() -> str:

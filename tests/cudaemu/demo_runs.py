@@ -232,7 +232,7 @@ BUGS = [
         "too much static shared memory", "last_block", "float sums[128]",
         "float sums[16384]", {"fast": "shared"},
     ),
-]  # fmt: skip
+]  # fmt: skip  # what is replaced stands beside what replaces it
 
 
 def find(demo: str, code: str, mode: str) -> set[str]:

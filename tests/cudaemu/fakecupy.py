@@ -27,7 +27,7 @@ A_DEVICE = (DeviceSpec(),)
 MODULES = (
     "cupy", "cupy.cuda", "cupy.cuda.runtime", "cupy.cuda.driver", "cupy.cuda.memory",
     "cupy.cuda.compiler", "cupy.cuda.nvrtc", "cupyx",
-)  # fmt: skip
+)  # fmt: skip  # one name a line would hide the rest
 
 
 @contextlib.contextmanager

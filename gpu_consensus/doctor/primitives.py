@@ -1,0 +1,323 @@
+"""Every primitive of a backend with a way to call it, and methods that use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.checks import FloatArray
+from gpu_consensus.doctor.reference import Groups, Reference
+from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.generation.device import why_not_on_device
+from gpu_consensus.loop.lloyd import Problem, Rule
+from gpu_consensus.loop.refine import refine
+from gpu_consensus.loop.utilities import Segments, parse_utility
+from gpu_consensus.methods.em import em
+from gpu_consensus.methods.kcc import KccRule, device_recipe, kcc
+from gpu_consensus.methods.sec import SecRule, sec
+from gpu_consensus.methods.voting import IpvcRule, IvcRule
+from gpu_consensus.result import Consensus
+
+_FEW = 50  # objects for what takes long in NumPy
+_NOBODY = np.empty(0, dtype=np.intp)
+
+
+class Case(NamedTuple):
+    """Sizes of one comparison."""
+
+    n_samples: int
+    n_labels: tuple[int, ...]
+    n_restarts: int
+    n_clusters: int
+    missing: float
+
+
+class Data(NamedTuple):
+    """What primitives are called with; shapes as in the Protocol.
+
+    Those from ``codes`` on are where the backend computes.
+    """
+
+    ensemble: Ensemble
+    n_clusters: int
+    objects: npt.NDArray[np.int64]
+    few: npt.NDArray[np.int64]
+    limit: FloatArray
+    X: FloatArray
+    codes: Any
+    few_codes: Any
+    similarity: Any
+    before: Any
+    after: Any
+    nearly: Any
+    counts: Any
+    ties: Any
+    table: Any
+    row_table: Any
+    weight: Any
+    whole: Any
+    gap: Any
+    units: Any
+    share: Any
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """First row of every partition in a table."""
+        return self.ensemble.offsets
+
+    @property
+    def n_labels(self) -> npt.NDArray[np.int64]:
+        """Labels of every partition."""
+        return self.ensemble.n_labels
+
+    def on(self, backend: Backend) -> Data:
+        """Bring it to where a backend computes."""
+        names = self._fields[self._fields.index("codes") + 1 :]
+        moved = {name: backend.to_device(getattr(self, name)) for name in names}
+        return self._replace(codes=backend.hold(self.codes), **moved)
+
+
+def make_data(case: Case) -> Data:
+    """Draw random data of a case, on the host."""
+    rng = np.random.default_rng(0)
+    numpy, k, n = Reference(1), case.n_clusters, case.n_samples
+    codes = np.empty(
+        (len(case.n_labels), n), dtype=np.min_scalar_type(max(case.n_labels))
+    )
+    for i, k_i in enumerate(case.n_labels):
+        codes[i] = rng.integers(k_i, size=n)
+        codes[i, rng.random(n) < case.missing] = k_i
+    ens = Ensemble.from_codes(codes, case.n_labels)
+    before, after, nearly = rng.integers(k + 1, size=(3, case.n_restarts, n)).astype(
+        np.min_scalar_type(k)
+    )
+    nearly = np.where(np.arange(n) % 20, before, nearly)
+    counts = numpy.count(ens.codes, ens.offsets, before, k)
+    table, row_table = rng.normal(size=(2, *counts.shape)).astype(np.float32)
+    few = ens.codes[:, :_FEW].copy()  # numba has another type for what is read-only
+    everyone = np.arange(few.shape[1])
+    pairs = numpy.coassociation(few, ens.n_labels, everyone, everyone)
+    return Data(
+        ens,
+        k,
+        np.flatnonzero(rng.random(n) < 0.3),
+        everyone,
+        np.append(rng.random(k), -np.inf),
+        rng.normal(size=(60, 3)) + 1000.0 * (np.arange(60) % 3)[:, None],
+        ens.codes,
+        few,
+        pairs.same.astype(np.uint8),
+        before,
+        after,
+        nearly,
+        counts,
+        rng.integers(-2, 3, size=counts.shape).astype(np.float32),
+        table,
+        row_table,
+        rng.integers(1, 1000, size=n).astype(np.float32),
+        rng.integers(1, 2**40, size=n),
+        (100 * rng.random(before.shape)).astype(np.float32),
+        np.round(table.astype(np.float64), 3),
+        rng.random((n, case.n_restarts, k)),
+    )
+
+
+PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
+    "to_device, to_host": lambda b, d: b.to_host(d.before),
+    "hold, blocks": lambda b, d: [
+        _blocks(b, d.codes, limit) for limit in (None, 32 * 100)
+    ],
+    "count": lambda b, d: b.count(d.codes, d.offsets, d.before, d.n_clusters),
+    "recount": lambda b, d: {
+        "many moves": _change(
+            lambda n: b.recount(d.codes, d.offsets, d.before, d.after, n), d.counts
+        ),
+        "few moves": _change(
+            lambda n: b.recount(d.codes, d.offsets, d.before, d.nearly, n), d.counts
+        ),
+    },
+    "table": lambda b, d: {
+        name: b.table(rule, d.counts, list(d.before))
+        for name, rule in _rules(b, d).items()
+    },
+    "weigh": lambda b, d: b.weigh(d.codes, d.offsets, d.before, d.whole, d.n_clusters),
+    "assign": lambda b, d: {
+        name: b.assign(
+            d.codes,
+            d.offsets,
+            table,
+            row_weight=d.weight,
+            row_table=row_table,
+            best=True,
+            gap=True,
+        )
+        for name, table, row_table in (
+            ("ties", d.ties, None),
+            ("row sums", d.table, d.row_table[0]),
+            ("row table", d.table, d.row_table),
+        )
+    },
+    # not equal but close; these sums are multiples of 0.001
+    "scores": lambda b, d: b.to_host(b.scores(d.codes, d.offsets, d.units)).round(6),
+    "soft_count": lambda b, d: b.soft_count(d.codes, d.offsets, d.share),
+    "coassociation": lambda b, d: b.coassociation(
+        d.codes, d.n_labels, d.few, d.objects[:40]
+    ),
+    "add_rem_add": lambda b, d: {
+        name: b.add_rem_add(
+            d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5), similarity
+        )
+        for name, similarity in (("counted", None), ("kept", d.similarity))
+    },
+    "kmeans": lambda b, d: _blobs(b, d.X),
+    "label_sums": lambda b, d: b.label_sums(
+        d.offsets, d.counts, d.ensemble.marginals.copy(), True
+    ),
+    "pick": lambda b, d: b.pick(d.table, range(d.table.shape[1])[::-1]),
+    "table_change": lambda b, d: b.table_change(
+        d.offsets, d.table, d.row_table, [(q, 0) for q in range(d.table.shape[1])]
+    ),
+    "reassign": lambda b, d: {
+        name: _change(
+            lambda assignment, gap, row_table=row_table: b.reassign(
+                d.codes,
+                d.offsets,
+                d.table,
+                d.objects,
+                assignment,
+                gap,
+                row_weight=d.weight,
+                row_table=row_table,
+            ),
+            d.before,
+            d.gap,
+        )
+        for name, row_table in (
+            ("row sums", d.row_table[0]),
+            ("row table", d.row_table),
+        )
+    },
+    "unsettled": lambda b, d: _change(
+        lambda gap: b.unsettled(d.before[0], gap, d.limit, 0.01 * d.limit, d.weight),
+        d.gap[0],
+    ),
+    "groups": lambda b, d: b.groups(np.repeat(d.few_codes, 4, axis=1), len(d.few)),
+    "recount_groups": lambda b, d: _change(
+        lambda n: b.recount_groups(_groups(d), d.offsets, *_of_rows(d), n), d.counts
+    ),
+    "spread": lambda b, d: _change(
+        lambda whole: b.spread(
+            _groups(d), _of_rows(d)[0], np.arange(len(whole))[::-1].copy(), whole
+        ),
+        np.repeat(d.after[:, d.few], 4, axis=1),
+    ),
+    "refine": lambda b, d: {name: _refine(b, d, name) for name in ("c", "h", "l5")},
+}
+"""How each is called, by its name; of some there are only pairs.
+
+``refine`` has no method of its own: it is compiled where the backend is.
+"""
+
+FITS: dict[str, Callable[[Ensemble, dict[str, Any]], Consensus]] = {
+    "kcc with c": lambda ens, options: kcc(ens, 4, "c", refine=True, **options),
+    "kcc with h": lambda ens, options: kcc(ens, 4, "h", refine=True, **options),
+    "sec": lambda ens, options: sec(ens, 4, **options),
+    "em": lambda ens, options: em(ens, 4, **options),
+}
+"""Methods that between them go through the whole of a backend."""
+
+
+def fit_all(backend: str) -> Iterator[tuple[str, Any]]:
+    """Yield labels and objective of each fit, by a backend of that name."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(4, size=(400, 1))
+    labels = np.where(
+        rng.random((400, 20)) < 0.3, rng.integers(4, size=(400, 20)), truth
+    )
+    labels[rng.random(labels.shape) < 0.1] = -1
+    options = {"backend": backend, "n_jobs": -1, "random_state": 0, "n_init": 4}
+    for name, fit in FITS.items():
+        found = fit(Ensemble(labels), options)
+        # em's are close only
+        objective = np.float32(found.objective) if name == "em" else found.objective
+        yield name, {"labels": found.labels, "objective": objective}
+
+
+def _change(call: Callable[..., Any], *arrays: Any) -> Any:
+    """Return what a call made of copies of arrays, and what it returned."""
+    copies = [array.copy() for array in arrays]
+    return call(*copies), copies
+
+
+def _blocks(backend: Backend, codes: Any, memory_limit: int | None) -> Any:
+    """Return all ranges one after another; a buffer may serve for several."""
+    cut = [
+        (np.arange(codes.shape[1])[rows], backend.to_host(part).copy())
+        for rows, part in backend.blocks(codes, 1, memory_limit)
+    ]
+    rows, parts = zip(*cut, strict=True)
+    return np.concatenate(rows), np.concatenate(parts, axis=1)
+
+
+def _rules(backend: Backend, data: Data) -> dict[str, Rule]:
+    """Return a rule of every kind of table."""
+    ens, rules = data.ensemble, dict[str, Rule]()
+    for utility in ("c", "h", "cos", "l5"):
+        rule = KccRule(ens, parse_utility(utility)[1], ens.weights)
+        rule.recipe = device_recipe(rule, utility)
+        rules[utility] = rule
+    of_sec = SecRule(ens)
+    of_sec.bind(Problem(backend, ens.codes, ens.offsets, data.n_clusters, _NOBODY))
+    return rules | {
+        "ivc": IvcRule(ens, ens.weights),
+        "ipvc": IpvcRule(ens, ens.weights),
+        "sec": of_sec,
+    }
+
+
+def _groups(data: Data) -> Groups:
+    """Put a few objects together with three equals each."""
+    found = Reference(1).groups(np.repeat(data.few_codes, 4, axis=1), len(data.few))
+    assert found is not None
+    return found
+
+
+def _of_rows(data: Data) -> list[npt.NDArray[Any]]:
+    """Return clusters of distinct rows before and after a step."""
+    number = len(_groups(data).first)
+    return [np.ascontiguousarray(x[:, :number]) for x in (data.before, data.after)]
+
+
+def _blobs(backend: Backend, X: FloatArray) -> Any:
+    """Return which objects share a cluster; the features leave no doubt."""
+    if backend.name == "cupy" and why_not_on_device(X, "kmeans"):
+        backend = Reference(1)  # without cuML there is no such primitive to test
+    labels = backend.to_host(backend.kmeans(X, 3, 0))
+    return np.unique(labels), labels[:, None] == labels
+
+
+def _refine(backend: Backend, data: Data, utility: str) -> Any:
+    """Refine a few objects; how they lie about leaves many moves."""
+    ens, few = data.ensemble, data.few
+    codes, assignment = to_host(data.few_codes), to_host(data.before)[:1, few]
+    counts = Reference(1).count(codes, ens.offsets, assignment, data.n_clusters)[:, 0]
+    formula, segments = parse_utility(utility)[1], Segments(ens.offsets)
+    return _change(
+        lambda assignment, counts: refine(
+            codes,
+            formula,
+            segments,
+            ens.weights,
+            assignment,
+            counts,
+            max_sweeps=3,
+            compiled=backend.name == "numba",
+        ),
+        assignment[0],
+        np.ascontiguousarray(counts),
+    )

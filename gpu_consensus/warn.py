@@ -1,0 +1,30 @@
+"""Warnings that point at the line of the user."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+
+_BETWEEN = frozenset({"gpu_consensus", "sklearn", "contextlib"})
+"""Packages whose frames lie between a user's line and what we warn of."""
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, and name the innermost line that is neither ours nor scikit-learn's.
+
+    Parameters
+    ----------
+    message : str
+    category : type of Warning, default UserWarning
+    """
+    frame: FrameType = sys._getframe(1)
+    level = 2
+    while frame.f_back is not None and _lies_between(frame):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _lies_between(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).split(".")[0] in _BETWEEN

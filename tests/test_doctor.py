@@ -1,0 +1,117 @@
+"""The self-test finds a primitive that is wrong, whichever it is."""
+
+import types
+
+import pytest
+
+from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends.cupy_backend import CupyBackend
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.doctor.primitives import FITS, PRIMITIVES
+from gpu_consensus.doctor.self_test import self_test
+from gpu_consensus.loop import refine as refine_module
+
+ASKED = {"memory_for", "chunk_rows"}  # how much memory: no result depends on them
+PROTOCOL = {name for name in vars(Backend) if name[0] != "_"} - ASKED - {"xp"}
+NUMBA = [
+    *("label_sums", "pick", "reassign", "table_change", "unsettled"),
+    *("groups", "recount_groups", "spread"),
+]
+IN_PLACE = {
+    "recount": [-1],
+    "reassign": [-1, -2],
+    "recount_groups": [-1],
+    "spread": [-1],
+}
+
+
+def off_by_one(value):
+    """Add one to the first number of every array in a result."""
+    if isinstance(value, types.GeneratorType):
+        return (off_by_one(part) for part in value)
+    if hasattr(value, "_fields"):
+        return type(value)(*map(off_by_one, value))
+    if isinstance(value, tuple):
+        return tuple(map(off_by_one, value))
+    if not hasattr(value, "dtype") or not value.size:
+        return value
+    value = value.copy()
+    value[(0,) * value.ndim] += value.dtype.type(1)
+    return value
+
+
+def spoil(monkeypatch, backend, name):
+    right = getattr(backend, name)
+
+    def wrong(*arguments, **options):
+        found = right(*arguments, **options)
+        for place in IN_PLACE.get(name, ()):
+            arguments[place][...] = off_by_one(arguments[place])
+        return off_by_one(found)
+
+    monkeypatch.setattr(type(backend), name, lambda self, *a, **o: wrong(*a, **o))
+
+
+def numba_backend():
+    return choose_backend("numba", None, n_jobs=1)
+
+
+def test_every_primitive_is_in_the_table():
+    backend = numba_backend()
+    own = {name for name in dir(backend) if name[0] != "_"} - ASKED
+    own = {name for name in own if callable(getattr(backend, name))}
+    assert own == PROTOCOL | set(NUMBA)
+    assert set(", ".join(PRIMITIVES).split(", ")) == own | {"refine"}
+
+
+@pytest.mark.parametrize("name", sorted(PROTOCOL) + NUMBA)
+def test_a_wrong_primitive_of_numba_is_found(monkeypatch, name):
+    backend = numba_backend()
+    spoil(monkeypatch, backend, name)
+    assert name in self_test(backend)
+
+
+# without cuML the device has no k-means to be wrong
+@pytest.mark.parametrize("name", sorted(PROTOCOL - {"kmeans"}))
+def test_a_wrong_primitive_of_the_device_is_found(emulated_cupy, monkeypatch, name):
+    backend = CupyBackend()
+    spoil(monkeypatch, backend, name)
+    assert name in self_test(backend)
+
+
+@pytest.mark.parametrize("name", ["_refine_compiled", "compiled_finder"])
+def test_a_wrong_refinement_is_found(monkeypatch, name):
+    backend = numba_backend()
+    right = getattr(refine_module, name)
+
+    def wrong_state(codes, utility, segments, weights, assignment, *rest):
+        finished = right(codes, utility, segments, weights, assignment, *rest)
+        assignment[0] = 0 if assignment[0] else 1
+        return finished
+
+    def wrong_finder():
+        return lambda *arguments: (-1, -1)
+
+    wrong = {"_refine_compiled": wrong_state, "compiled_finder": wrong_finder}
+    monkeypatch.setattr(refine_module, name, wrong[name])
+    assert "refine" in self_test(backend)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_wrong_end_of_a_fit_is_found(monkeypatch, name):
+    backend = numba_backend()
+    right = FITS[name]
+
+    def wrong(ensemble, options):
+        found = right(ensemble, options)
+        if options["backend"] == "numba":
+            found.labels[0] = (found.labels[0] + 1) % 4
+        return found
+
+    monkeypatch.setitem(FITS, name, wrong)
+    assert self_test(backend).startswith(f"{name} (labels) differs in 1 of 400")
+
+
+def test_right_backends_pass():
+    for name in ("numpy", "numba"):
+        assert self_test(choose_backend(name, None)) == ""
