@@ -1,5 +1,6 @@
 """The self-test finds a primitive that is wrong, whichever it is."""
 
+import importlib
 import types
 
 import pytest
@@ -115,3 +116,15 @@ def test_a_wrong_end_of_a_fit_is_found(monkeypatch, name):
 def test_right_backends_pass():
     for name in ("numpy", "numba"):
         assert self_test(choose_backend(name, None)) == ""
+
+
+@pytest.mark.parametrize("name", ["cupy-cuda13x", "cupy"])
+def test_packages_go_by_the_name_they_were_installed_as(monkeypatch, name):
+    module = importlib.import_module("gpu_consensus.doctor")
+    version = module._version
+    monkeypatch.setattr(
+        module, "_version", lambda asked: "14.0" if asked == name else version(asked)
+    )
+    found = module._packages()
+    assert found[name] == "14.0"
+    assert [key for key in found if key.startswith("cupy")] == [name]

@@ -15,17 +15,16 @@ from gpu_consensus.backends.numpy_backend import n_threads
 from gpu_consensus.doctor.self_test import self_test
 
 _PACKAGES = (
-    "gpu-consensus",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "numba",
-    "rich",
-    "cupy-cuda12x",
-    "cupy-cuda13x",
-    "cuml-cu12",
-    "cuml-cu13",
-    "distributed",
+    ("gpu-consensus",),
+    ("numpy",),
+    ("scipy",),
+    ("scikit-learn",),
+    ("numba",),
+    ("rich",),
+    # under the names of the wheels, or as conda and the source call them
+    ("cupy-cuda12x", "cupy-cuda13x", "cupy"),
+    ("cuml-cu12", "cuml-cu13", "cuml"),
+    ("distributed",),
 )
 
 
@@ -116,7 +115,7 @@ def doctor() -> Diagnosis:
         python=sys.version.split()[0],
         machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         n_threads=_threads(),
-        packages={name: _version(name) for name in _PACKAGES},
+        packages=_packages(),
         cuda={} if reasons["cupy"] else _cuda(),
         devices=[] if reasons["cupy"] else _devices(),
         backends=reasons,
@@ -173,6 +172,15 @@ def _cuda() -> dict[str, str]:
         "nvrtc": lambda _: ".".join(str(n) for n in cupy.cuda.nvrtc.getVersion()),
     }
     return {part: _try(ask, part) for part, ask in asked.items()}
+
+
+def _packages() -> dict[str, str | None]:
+    """Return versions by name; of names for the same thing those that are installed."""
+    found: dict[str, str | None] = {}
+    for names in _PACKAGES:
+        there = {name: _version(name) for name in names if _version(name)}
+        found |= there or {names[-1]: None}
+    return found
 
 
 def _version(package: str) -> str | None:

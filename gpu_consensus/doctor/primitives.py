@@ -169,10 +169,13 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         d.codes, d.n_labels, d.few, d.objects[:40]
     ),
     "add_rem_add": lambda b, d: {
-        name: b.add_rem_add(
-            d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5), similarity
-        )
-        for name, similarity in (("counted", None), ("kept", d.similarity))
+        "counted": b.add_rem_add(
+            d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5)
+        ),
+        "kept": b.add_rem_add(
+            d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5), d.similarity
+        ),
+        "ties": list(_climbs(b, len(d.ensemble.codes))),
     },
     "kmeans": lambda b, d: _blobs(b, d.X),
     "label_sums": lambda b, d: b.label_sums(
@@ -230,6 +233,19 @@ FITS: dict[str, Callable[[Ensemble, dict[str, Any]], Consensus]] = {
     "em": lambda ens, options: em(ens, 4, **options),
 }
 """Methods that between them go through the whole of a backend."""
+
+
+def _climbs(backend: Backend, seed: int) -> Iterator[Any]:
+    """Climb on few labels, where changes are equal or differ by very little."""
+    rng = np.random.default_rng(seed)
+    sizes = ((12, 2, (1, 2)), (12, 2, (5, 3)), (40, 3, (8_000_003, 3_000_001)))
+    for n, k_i, threshold in sizes * 4:
+        n_partitions = int(rng.integers(3, 9))
+        codes = rng.integers(k_i, size=(n_partitions, n))
+        codes[rng.random(codes.shape) < 0.4] = k_i
+        held = backend.hold(codes.astype(np.uint8))
+        n_labels = np.full(n_partitions, k_i)
+        yield backend.add_rem_add(held, n_labels, np.arange(n), threshold)
 
 
 def fit_all(backend: str) -> Iterator[tuple[str, Any]]:
