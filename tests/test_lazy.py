@@ -8,10 +8,16 @@ from test_kcc import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
+from gpu_consensus.loop import lazy as lazy_module
 from gpu_consensus.loop import lloyd as lloyd_module
 from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
 
 NONE = np.empty(0, dtype=np.intp)
+
+
+@pytest.fixture(autouse=True)
+def lazy_on_small_data(monkeypatch):
+    monkeypatch.setattr(lazy_module, "_MANY", 1)
 
 
 class Perturbed:
@@ -159,4 +165,15 @@ def test_without_memory_for_gaps_the_loop_is_not_lazy():
     backend = choose_backend("numba", None)
     for limit, expected in ((None, True), (3600, True), (3599, False)):
         problem = Problem(backend, ens.codes, ens.offsets, 3, NONE, limit)
+        assert lloyd_module.worth_it(problem, 1) is expected
+
+
+def test_few_objects_are_scored_at_every_iteration(monkeypatch):
+    labels, _ = noisy(0, n=300, r=6)
+    ens = gpc.Ensemble(labels)
+    backend = choose_backend("numba", None)
+    problem = Problem(backend, ens.codes, ens.offsets, 3, NONE)
+    share = ens.codes.size // int(ens.offsets[-1])
+    for many, expected in ((share, True), (share + 1, False)):
+        monkeypatch.setattr(lazy_module, "_MANY", many)
         assert lloyd_module.worth_it(problem, 1) is expected

@@ -10,6 +10,7 @@ from test_kcc import noisy
 import gpu_consensus as gpc
 from bench.speed_savings import counts_all
 from gpu_consensus.backends import choose_backend
+from gpu_consensus.loop import lazy as lazy_module
 from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
@@ -45,14 +46,16 @@ def run(name, ensemble, seeds, n_clusters, skip, max_iter, savings):
         problem.groups = backend.groups(ensemble.codes, ensemble.n_samples)
         assert problem.groups is not None
     starts = Starts.seeded(problem, seeds.copy())
-    lloyd(
-        problem,
-        make_rule(name, ensemble, problem),
-        starts,
-        max_iter=max_iter,
-        together=savings.get("together", 1),
-        lazy=savings.get("lazy", False),
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lazy_module, "_MANY", 1)  # however small
+        lloyd(
+            problem,
+            make_rule(name, ensemble, problem),
+            starts,
+            max_iter=max_iter,
+            together=savings.get("together", 1),
+            lazy=savings.get("lazy", False),
+        )
     assert np.array_equal(starts.counts, problem.count(starts.assignment))
     return starts
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _CALM = 0.1  # share of objects that moved, above which nothing could be skipped
 _DENSE = 0.5  # share of objects to score, above which scoring all is quicker
+_MANY = 512  # labels for each row of a table, from which comparing tables pays
 _MEMORY = 64 << 20
 BYTES = 12  # of one object and restart: gaps and assignments, twice
 
@@ -214,10 +215,11 @@ def _limits(change: FloatArray, level: FloatArray, unit: float) -> FloatArray:
 def worth_it(problem: Problem, n_restarts: int) -> bool:
     """Whether the backend can be lazy, within the working memory, and gains by it.
 
-    To compare two tables takes as long as to score a sixteenth as many labels.
+    To compare two tables costs the same for any number of objects, so there have to be
+    many of them: with fewer, scoring all was measured to be quicker.
     """
     codes: Codes = problem.codes
-    few = codes.size < 16 * int(problem.offsets[-1])
+    few = codes.size < _MANY * int(problem.offsets[-1])
     if few or not hasattr(problem.backend, "reassign"):
         return False
     return fits(problem, BYTES * n_restarts * codes.shape[1])
