@@ -106,7 +106,7 @@ class Rows:
         else:
             if self.subtracts:
                 points[:, -1] = 0  # the ones say nothing here
-            products = points @ self.X.T
+            products = _product(points, self.X.T)
         reach = self.half + self.half[chosen, None]
         found = np.asarray(reach - products)
         small = found <= self.slack * reach
@@ -261,10 +261,20 @@ def _score_blocks(rows: Rows, centroids: Floats) -> Iterator[tuple[slice, Floats
     step = max(256, limit // (k * columns.itemsize))
     for begin in range(0, rows.n_samples, step):
         part = slice(begin, begin + step)
-        scores = (X[part] if step < rows.n_samples else X) @ columns
+        scores = _product(X[part] if step < rows.n_samples else X, columns)
         if sparse and bias is not None:
             scores -= bias
         yield part, scores
+
+
+def _product(a: Any, b: Any) -> Any:
+    """Multiply matrices that are known to be finite.
+
+    Some BLAS kernels read beyond the end of a row, without any effect on the result but
+    "invalid value encountered" if that happens to be no number.
+    """
+    with np.errstate(invalid="ignore"):
+        return a @ b
 
 
 def sums(rows: Rows, codes: npt.NDArray[Any], n_clusters: int) -> Floats:
