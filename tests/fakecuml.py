@@ -15,7 +15,9 @@ from scipy.spatial.distance import cdist
 STRAY = 4.5  # where the emptied clusters left their centroids, in every coordinate
 
 
-def make_kmeans(cupy):
+def make_kmeans(cupy, kind):
+    """Return the class, with labels of a type: int32, or int64 as for large n * d."""
+
     class KMeans:
         def __init__(self, *, n_init, tol, random_state, output_type, **options):
             assert n_init == 1, "'auto' and ten restarts waste time"
@@ -30,9 +32,8 @@ def make_kmeans(cupy):
             assert isinstance(X, cupy.ndarray), "X should be on the device"
             assert X.dtype.kind == "f"
             labels = self._model.fit(X.get()).labels_
-            # every other label is skipped, as if those clusters had emptied; int64 as
-            # for large n * d
-            self.labels_ = cupy.asarray(2 * labels.astype(np.int64))
+            # every other label is skipped, as if those clusters had emptied
+            self.labels_ = cupy.asarray(2 * labels.astype(kind))
             centers = np.repeat(self._model.cluster_centers_, 2, axis=0)
             centers[1::2] = STRAY
             self.cluster_centers_ = cupy.asarray(centers)
@@ -40,19 +41,19 @@ def make_kmeans(cupy):
 
         def predict(self, X):
             apart = cdist(X.get(), self.cluster_centers_.get())
-            return cupy.asarray(apart.argmin(axis=1).astype(np.int64))
+            return cupy.asarray(apart.argmin(axis=1).astype(kind))
 
     return KMeans
 
 
 @contextlib.contextmanager
-def installed(cupy):
+def installed(cupy, kind=np.int32):
     """Make ``import cuml`` find the stand-in."""
     cuml, cluster = types.ModuleType("cuml"), types.ModuleType("cuml.cluster")
     cuml.__spec__ = ModuleSpec("cuml", loader=None, is_package=True)
     cluster.__spec__ = ModuleSpec("cuml.cluster", loader=None)
     cuml.__path__ = []
-    cuml.cluster, cluster.KMeans = cluster, make_kmeans(cupy)
+    cuml.cluster, cluster.KMeans = cluster, make_kmeans(cupy, kind)
     before = {name: sys.modules.get(name) for name in ("cuml", "cuml.cluster")}
     sys.modules.update({"cuml": cuml, "cuml.cluster": cluster})
     try:

@@ -1,16 +1,26 @@
 """Sizes at which kernels go wrong, sampled pair by pair, compared with numpy.
 
-``python kernel_matrix.py 5`` runs the first five cases: how asan mode, which needs a
-process of its own, is fed.
+``python kernel_matrix.py few`` or ``all`` runs them on a device whose shared memory
+holds small tables alone: how asan mode, which needs a process of its own, is fed.
 """
 
+import contextlib
 import itertools
 import sys
+from unittest import mock
 
+import cudaemu
 import numpy as np
 import oracles
 
 import gpu_consensus as gpc
+from gpu_consensus.backends import choose_backend, cuda_launcher
+from gpu_consensus.backends.cuda_source import (
+    all_kernels,
+    count_kernel,
+    table_kernel,
+)
+from gpu_consensus.backends.launch_plan import plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.loop.lloyd import Problem
 from gpu_consensus.loop.utilities import parse_utility
@@ -20,6 +30,7 @@ from gpu_consensus.methods.voting import IpvcRule, IvcRule
 
 NOBODY = np.empty(0, dtype=np.intp)
 FACTORS = {
+    "code": ("u8", "u16"),
     "n": (1, 31, 32, 33, 255, 256, 257, 1000),
     "n_labels": (1, 2, 7, 8, 32, 33, 255, 256, 300),
     "n_clusters": (1, 2, 3, 7, 8, 9, 16, 31, 32, 33, 64, 65, 96, 97, 130),
@@ -30,6 +41,12 @@ FACTORS = {
     "repeat": (1, 9),
     "order": ("forward", "reverse", "random"),
 }
+# clusters whose numbers take two bytes and four, with both types of codes
+WIDE = [
+    {"code": code, "n": 257, "n_labels": 2, "n_clusters": k, "n_restarts": 2}
+    | {"missing": 0.4, "row_table": 0, "rule": "c", "repeat": 1, "order": "random"}
+    for code, k in itertools.product(FACTORS["code"], (256, 300, 65_536))
+]
 # objects, labels of each partition, missing, threshold (p, q), starts, seed: objects
 # beyond a block's threads and partitions beyond its staged labels, codes and matrices
 # of two bytes, climbs that let objects go again, ties of entering and leaving, sums
@@ -49,6 +66,11 @@ CLIMBS = (
 )
 
 
+def possible(case):
+    """Whether a byte can hold the labels, if a byte is asked for."""
+    return case.get("code") != "u8" or case.get("n_labels", 0) <= 255
+
+
 def pairwise_cases(seed=0):
     """Cases in which every two values of two factors meet, greedily few."""
     rng = np.random.default_rng(seed)
@@ -58,6 +80,7 @@ def pairwise_cases(seed=0):
         for a, b in itertools.combinations(names, 2)
         for x in FACTORS[a]
         for y in FACTORS[b]
+        if possible({a: x, b: y})
     }
     cases = []
     while missing:
@@ -69,6 +92,8 @@ def pairwise_cases(seed=0):
                 for name, values in FACTORS.items()
             }
             case |= {a: x, b: y}
+            if not possible(case):
+                continue
             pairs = {
                 (p, q, case[p], case[q]) for p, q in itertools.combinations(names, 2)
             } & missing
@@ -77,6 +102,57 @@ def pairwise_cases(seed=0):
         cases.append(best)
         missing -= gained
     return cases
+
+
+def forms_of(case, shared_limit):
+    """Forms of kernels that a case is there for, on a device with such a limit."""
+    code, k = case["code"], case["n_clusters"]
+    forms = {count_kernel(code, f"u{8 * np.min_scalar_type(k).itemsize}")}
+    if k > 65_535:
+        return forms
+    sizes = (case["n_labels"], 3, case["n_labels"], 1) * case["repeat"]
+    plan = plan_assign(
+        np.cumsum([0, *(size + 1 for size in sizes)]),
+        case["n_restarts"],
+        k,
+        shared_limit=shared_limit,
+        row_table=case["row_table"],
+        code=code,
+    )
+    utility = "LP" if case["rule"] in ("l3", "l8") else case["rule"].upper()
+    if utility == "SEC" and case["missing"]:
+        forms.add(table_kernel("table", "SEC_ROW"))
+    return forms | {plan.kernel, table_kernel("table", utility)}
+
+
+def few_cases(cases, shared_limit):
+    """Cases enough for every form that all of them execute, cheap ones first."""
+    sizes = ("n", "n_clusters", "n_restarts", "repeat")
+
+    def cost(case):
+        # a single warp would have few to race with
+        return case["n"] <= 32, np.prod([case[name] for name in sizes])
+
+    seen, chosen = set(), []
+    for case in sorted(cases, key=cost):
+        forms = forms_of(case, shared_limit)
+        if not forms <= seen:
+            seen |= forms
+            chosen.append(case)
+    return chosen
+
+
+@contextlib.contextmanager
+def noting_forms():
+    """Collect the forms of kernels that the backend launches."""
+    forms, compiled = set(), cuda_launcher.compiled
+
+    def note(kernel, device):
+        forms.add(kernel)
+        return compiled(kernel, device)
+
+    with mock.patch.object(cuda_launcher, "compiled", note):
+        yield forms
 
 
 def draw(case, seed=0):
@@ -91,6 +167,12 @@ def draw(case, seed=0):
     return rng, ens, before, after
 
 
+def codes_of(ens, case):
+    """The codes of an ensemble in the type that a case asks for, if it does."""
+    kinds = {"u8": np.uint8, "u16": np.uint16}
+    return ens.codes.astype(kinds.get(case.get("code"), ens.codes.dtype))
+
+
 def make_rule(ens, name):
     """Return a rule of the k-means family that has a kernel."""
     if name == "sec":
@@ -102,30 +184,48 @@ def make_rule(ens, name):
     return rule
 
 
+def same(backend, name, found, expected):
+    """Compare an array of the backend with one of numpy; equal means every bit."""
+    found = backend.to_host(found)
+    assert found.dtype == expected.dtype, name
+    assert np.array_equal(found, expected), name
+
+
 def check_case(backend, case):
-    """Compare every primitive with numpy; equal means every bit."""
-    numpy, up = NumpyBackend(1), backend.to_device
-
-    def same(name, found, expected):
-        found = backend.to_host(found)
-        assert found.dtype == expected.dtype, (name, case)
-        assert np.array_equal(found, expected), (name, case)
-
+    """Compare every primitive with numpy; no tables of very many columns."""
     rng, ens, before, after = draw(case)
-    k, offsets, host = case["n_clusters"], ens.offsets, ens.codes
+    host = codes_of(ens, case)
     codes = backend.hold(host)
-    counts = numpy.count(host, offsets, before, k)
-    found = backend.count(codes, offsets, up(before), k)
-    same("count", found, counts)
-    backend.recount(codes, offsets, up(before), up(after), found)
-    same("recount", found, numpy.count(host, offsets, after, k))
+    check_counts(backend, case, rng, ens.offsets, host, codes, before, after)
+    if case["n_clusters"] <= 65_535:
+        check_scores(backend, case, rng, ens, host, codes, before)
 
+
+def check_counts(backend, case, rng, offsets, host, codes, before, after):
+    """Compare the primitives that know the type of clusters with numpy."""
+    numpy, up, k = NumpyBackend(1), backend.to_device, case["n_clusters"]
+    found = backend.count(codes, offsets, up(before), k)
+    same(backend, ("count", case), found, numpy.count(host, offsets, before, k))
+    backend.recount(codes, offsets, up(before), up(after), found)
+    same(backend, ("recount", case), found, numpy.count(host, offsets, after, k))
     weight = rng.integers(1, 2**40, size=case["n"])
     same(
-        "weigh",
+        backend,
+        ("weigh", case),
         backend.weigh(codes, offsets, up(before), up(weight), k),
         numpy.weigh(host, offsets, before, weight, k),
     )
+
+
+def check_scores(backend, case, rng, ens, host, codes, before):
+    """Compare tables and all that is made of them with numpy."""
+    numpy, up = NumpyBackend(1), backend.to_device
+    k, offsets = case["n_clusters"], ens.offsets
+
+    def equal(name, found, expected):
+        same(backend, (name, case), found, expected)
+
+    counts = numpy.count(host, offsets, before, k)
     rule = make_rule(ens, case["rule"])
     if case["rule"] == "sec":
         rule.bind(Problem(numpy, host, offsets, k, NOBODY))
@@ -133,9 +233,9 @@ def check_case(backend, case):
     if case["rule"] == "sec":
         rule.bind(Problem(backend, host, offsets, k, NOBODY))
     made, row_made = backend.table(rule, up(counts), list(up(before)))
-    same("table", made, table)
+    equal("table", made, table)
     if row_table is not None:
-        same("row table", row_made, row_table)
+        equal("row table", row_made, row_table)
 
     # coarse numbers make ties, fine ones show every rounding
     rough = np.round(rng.normal(size=table.shape)).astype(np.float32)
@@ -156,14 +256,14 @@ def check_case(backend, case):
             **options,
         )
         for field in expected._fields:
-            same(f"{field} of assign", getattr(got, field), getattr(expected, field))
+            equal(f"{field} of assign", getattr(got, field), getattr(expected, field))
     share = rng.dirichlet(np.ones(k), size=(case["n"], case["n_restarts"]))
-    same(
+    equal(
         "scores",
         backend.scores(codes, offsets, up(full.astype(float))),
         numpy.scores(host, offsets, full.astype(float)),
     )
-    same(
+    equal(
         "soft_count",
         backend.soft_count(codes, offsets, up(share)),
         numpy.soft_count(host, offsets, share),
@@ -171,8 +271,8 @@ def check_case(backend, case):
     rows, columns = rng.integers(case["n"], size=40), rng.integers(case["n"], size=33)
     pairs = backend.coassociation(codes, ens.n_labels, rows, columns)
     expected = numpy.coassociation(host, ens.n_labels, rows, columns)
-    same("same", pairs.same, expected.same)
-    same("both", pairs.both, expected.both)
+    equal("same", pairs.same, expected.same)
+    equal("both", pairs.both, expected.both)
 
 
 def draw_climbs(number):
@@ -201,16 +301,21 @@ def check_climbs(backend, number):
             assert np.array_equal(got, right), (field, number)
 
 
+def check_all(backend, cases):
+    """Check cases, each in its order of threads, and all climbs."""
+    for number, case in enumerate(cases):
+        with cudaemu.configured(order=case["order"], seed=number):
+            check_case(backend, case)
+    for number in range(len(CLIMBS)):
+        check_climbs(backend, number)
+
+
 if __name__ == "__main__":
-    import cudaemu
-
-    from gpu_consensus.backends import choose_backend
-
-    small = cudaemu.DeviceSpec(multiprocessors=2, shared_memory_optin=20 * 1024)
-    with cudaemu.installed(cudaemu.make_cupy((small,))):
-        for number, case in enumerate(pairwise_cases()[: int(sys.argv[1])]):
-            with cudaemu.configured(order=case["order"], seed=number):
-                check_case(choose_backend("cupy", None), case)
-        for number in range(len(CLIMBS)):
-            check_climbs(choose_backend("cupy", None), number)
-    sys.stdout.write("all equal\n")
+    small = cudaemu.DeviceSpec(multiprocessors=2, shared_memory_optin=20 << 10)
+    chosen = pairwise_cases() + WIDE
+    if sys.argv[1] == "few":
+        chosen = few_cases(chosen, small.shared_memory_optin)
+    with cudaemu.installed(cudaemu.make_cupy((small,))), noting_forms() as launched:
+        check_all(choose_backend("cupy", None), chosen)
+    sys.stdout.write(f"{len(chosen)} cases and {len(CLIMBS)} climbs, all equal; ")
+    sys.stdout.write(f"{len(launched)} of {len(all_kernels())} forms\n")

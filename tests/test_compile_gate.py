@@ -8,8 +8,9 @@ from nvrtc import ARCHITECTURES, binding, compile_all, faults, record, require_n
 from nvrtc.binding import CompileError, compile_text, version
 from nvrtc.gate import compile_one
 from nvrtc.launches import EXTREME, TYPICAL, Problem
-from nvrtc.readme import COMMAND, fingerprint, render, stored
+from nvrtc.readme import COMMAND, SECTION, fingerprint, render, stated
 from nvrtc.usage import Usage, complaints
+from readme_tables import stored
 
 from gpu_consensus.backends.cuda_source import all_kernels, assign_kernel
 
@@ -63,7 +64,8 @@ def test_the_gate_covers_exactly_what_is_launched():
 
 
 def test_readme_tables_are_fresh(request):
-    body, compiler, seen = stored()
+    body = stored(SECTION)
+    compiler, seen = stated(body)
     advice = f"cuda_kernels/README.md is stale; run: {COMMAND}"
     assert seen == fingerprint(), advice
     require_nvrtc()

@@ -2,8 +2,10 @@
 
 import sys
 import types
+from itertools import combinations, product
 
 import cudaemu
+import far_rows
 import kernel_matrix
 import numpy as np
 import pytest
@@ -18,24 +20,36 @@ from gpu_consensus.backends import (
     cuda_source,
     why_unavailable,
 )
-from gpu_consensus.backends.cuda_source import all_kernels, source
+from gpu_consensus.backends.cuda_source import all_kernels, count_kernel, source
 from gpu_consensus.backends.launch_plan import count_groups, plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
 
-CASES = kernel_matrix.pairwise_cases()
+CASES = kernel_matrix.pairwise_cases() + kernel_matrix.WIDE
 BIG = DeviceSpec(multiprocessors=2)
 SMALL = DeviceSpec(  # tables must be staged piece by piece
     multiprocessors=2,
     shared_memory_optin=20 * 1024,
     shared_memory_per_multiprocessor=24 * 1024,
 )
+both_devices = pytest.mark.parametrize(
+    "device", [BIG, SMALL], ids=["resident", "tiled"]
+)
+both_codes = pytest.mark.parametrize("code", ["u8", "u16"])
+
+
+def test_every_two_values_of_the_matrix_meet():
+    assert len(CASES) <= 400
+    for (a, first), (b, second) in combinations(kernel_matrix.FACTORS.items(), 2):
+        found = {(case[a], case[b]) for case in CASES}
+        absent = set(product(first, second)) - found
+        too_large = {("u8", 256), ("u8", 300)}  # labels beyond a byte
+        assert absent == (too_large if (a, b) == ("code", "n_labels") else set())
 
 
 @pytest.mark.parametrize("part", range(5))
-@pytest.mark.parametrize("device", [BIG, SMALL], ids=["resident", "tiled"])
+@both_devices
 def test_every_primitive_equals_numpy_bit_for_bit(device, part):
-    assert len(CASES) <= 400
     with emulated(device):
         backend = choose_backend("cupy", None)
         for number, case in list(enumerate(CASES))[part::5]:
@@ -43,72 +57,53 @@ def test_every_primitive_equals_numpy_bit_for_bit(device, part):
                 kernel_matrix.check_case(backend, case)
 
 
-@pytest.mark.parametrize("device", [BIG, SMALL], ids=["resident", "tiled"])
-def test_check_mode_finds_no_race_and_nothing_out_of_bounds(device):
-    with emulated(device), configured(mode="check"), recording() as reports:
-        backend = choose_backend("cupy", None)
-        for case in CASES[:: 12 if device is BIG else 24]:
-            with configured(order=case["order"]):
-                kernel_matrix.check_case(backend, case | {"n": min(case["n"], 257)})
-    assert {report.kernel for report in reports} == {
-        "assign",
-        "count",
-        "coassociation",
-        "scores",
-        "soft_count",
-        "table",
-        "table_sums",
-        "weigh",
-    }
-    assert not any(report.bugs for report in reports)
-
-
-def test_asan_mode_is_clean():
-    cudaemu.require_compiler()
-    done = cudaemu.run_asan(kernel_matrix.__file__, "8", timeout=300)
-    assert done.returncode == 0, done.stdout
-    assert "all equal" in done.stdout
-
-
-def inner_loop(report):
-    """The float4 reads of the staged table."""
-    return report.total(space="shared", operation="load", width=16)
-
-
-def one_assign(n_labels, n_columns, n=512, r=10):
-    rng = np.random.default_rng(0)
-    codes = rng.integers(n_labels, size=(r, n), dtype=np.uint8)
-    ens = gpc.Ensemble.from_codes(codes, [n_labels] * r)
-    table = rng.random((int(ens.offsets[-1]), 1, n_columns), dtype=np.float32)
-    backend = choose_backend("cupy", None)
-    backend.assign(backend.hold(codes), ens.offsets, backend.to_device(table))
-
-
-@pytest.mark.parametrize("n_columns", [16, 32])
-@pytest.mark.parametrize("n_labels", [10, 33])
-def test_the_inner_loop_has_no_bank_conflicts(emulated_cupy, n_columns, n_labels):
-    with configured(mode="check"), recording() as reports:
-        one_assign(n_labels, n_columns)
-    traffic = inner_loop(reports[0])
-    assert traffic["wavefronts"] <= 1.1 * traffic["phases"]
-    # ideal: 4 bytes of shared memory per (row, partition, cluster), 1 byte of labels
-    # per (row, partition)
-    assert traffic["bytes"] == 4 * 512 * 10 * n_columns
-    labels = reports[0].total(space="global", operation="load", width=1)
-    assert labels["bytes"] == 512 * 10
-
-
-def test_without_the_swizzle_lanes_wait_for_each_other(emulated_cupy, monkeypatch):
-    text = source("assign")
-    plain = text.replace("(copy * CHUNKS + turn) * 16", "copy * CHUNKS * 16").replace(
-        "((t / 4) ^ turn)", "(t / 4)"
+def checked(cases_of):
+    """Run cases and climbs in check mode on both devices; say how much that was."""
+    n_cases, launches = 0, 0
+    with configured(mode="check"), kernel_matrix.noting_forms() as forms:
+        for device in (BIG, SMALL):
+            cases = cases_of(device.shared_memory_optin)
+            with emulated(device), recording() as reports:
+                kernel_matrix.check_all(choose_backend("cupy", None), cases)
+            assert not any(report.bugs for report in reports)
+            assert {report.mode for report in reports} == {"check"}
+            n_cases, launches = n_cases + len(cases), launches + len(reports)
+    assert forms == set(all_kernels())
+    return (
+        f"check mode: {n_cases} cases, {launches} launches of {len(forms)} forms, "
+        "0 races, 0 out of bounds"
     )
-    assert plain.count("turn") < text.count("turn")
-    monkeypatch.setattr(cuda_compile, "source", lambda name: plain)
-    with configured(mode="check"), recording() as reports:
-        one_assign(33, 32)
-    traffic = inner_loop(reports[0])
-    assert traffic["wavefronts"] > 5 * traffic["phases"]
+
+
+def test_every_form_runs_without_a_race_or_an_access_out_of_bounds():
+    """Every form of the compile gate runs, and equals numpy, in check mode too."""
+    checked(lambda limit: kernel_matrix.few_cases(CASES, limit))
+
+
+@pytest.mark.slow
+def test_the_whole_matrix_in_check_mode(capsys):
+    found = checked(lambda limit: CASES)
+    with capsys.disabled():
+        sys.stdout.write(f"\n{found}\n")
+
+
+def run_asan(cases, timeout):
+    cudaemu.require_compiler()
+    done = cudaemu.run_asan(kernel_matrix.__file__, cases, timeout=timeout)
+    assert done.returncode == 0, done.stdout
+    assert f"all equal; {len(all_kernels())} of" in done.stdout
+    return done.stdout
+
+
+def test_every_form_is_clean_in_asan_mode():
+    run_asan("few", 300)
+
+
+@pytest.mark.slow
+def test_the_whole_matrix_in_asan_mode(capsys):
+    found = run_asan("all", 1800)
+    with capsys.disabled():
+        sys.stdout.write(f"\nasan mode: {found}")
 
 
 @pytest.mark.parametrize("utility", UTILITIES)
@@ -261,26 +256,21 @@ def test_streamed_blocks_are_the_codes(device):
         assert np.array_equal(seen, codes)
 
 
-def test_indices_beyond_31_bits(tmp_path):
-    """The last rows of a sparse file: partition 2 begins beyond 2^31 codes."""
-    n, r, tail = (1 << 30) + 64, 3, 40
-    path = tmp_path / "codes"
-    codes = np.memmap(path, dtype=np.uint8, mode="w+", shape=(r, n))
-    rng = np.random.default_rng(0)
-    codes[:, -tail:] = rng.integers(5, size=(r, tail))
-    offsets = np.array([0, 6, 12, 18])
-    table = rng.random((18, 1, 3), dtype=np.float32)
-    last = np.asarray(codes[:, -tail:])
-    expected = NumpyBackend().assign(last, offsets, table, best=True)
-    after = rng.integers(3, size=(1, tail)).astype(np.uint8)
-    with emulated() as cupy:
-        backend = choose_backend("cupy", None)
-        view = cudaemu.adopt(cupy, codes)[:, -tail:]
-        found = backend.assign(view, offsets, backend.to_device(table), best=True)
-        assert np.array_equal(found.assignment.get(), expected.assignment)
-        assert np.array_equal(found.best.get(), expected.best)
-        counts = backend.count(view, offsets, backend.to_device(after), 3)
-    assert np.array_equal(counts.get(), NumpyBackend().count(last, offsets, after, 3))
+@both_codes
+@both_devices
+@pytest.mark.parametrize("n_clusters", [3, 20])
+def test_rows_beyond_32_bits(tmp_path, device, code, n_clusters):
+    """Every form of ``assign``, and all other kernels over rows, begin beyond row 2^31;
+    partition 2 begins beyond 2^32 codes."""
+    with emulated(device):
+        far_rows.check_rows(choose_backend("cupy", None), tmp_path, code, n_clusters)
+
+
+@both_codes
+def test_pairs_and_climbs_beyond_32_bits(emulated_cupy, tmp_path, code):
+    backend = choose_backend("cupy", None)
+    far_rows.check_pairs(backend, tmp_path, code)
+    far_rows.check_climbs(backend, tmp_path, code)
 
 
 def test_plans_fit_every_device_and_every_size():
@@ -352,11 +342,50 @@ def test_codes_on_another_device_are_refused():
 
 
 def test_a_kernel_that_does_not_compile_shows_its_log(emulated_cupy, monkeypatch):
-    monkeypatch.setattr(cuda_compile, "source", lambda name: "this is no CUDA")
-    with pytest.raises(
-        RuntimeError, match=r"kernel count\(CODE=u8.*run gpu-consensus doctor"
-    ):
+    monkeypatch.setattr(cuda_compile, "source", lambda name: "int no_such_cuda = f();")
+    with pytest.raises(RuntimeError) as failed:
         gpc.kcc(noisy(0)[0], 3, backend="cupy")
+    message = str(failed.value)
+    kernel = count_kernel("u8", "u8")
+    assert message.startswith(f"the CUDA kernel {kernel} failed to compile")
+    assert f"with options {' '.join(kernel.options)};" in message
+    assert "--fmad=false" in kernel.options
+    assert "-DCODE=u8" in kernel.options
+    assert "run gpu-consensus doctor" in message
+    log = message.partition("this log: ")[2]
+    assert "kernel.cu" in log  # the compiler's own words
+    assert "no_such_cuda" in log
+    # and the doctor itself tells of it instead of failing
+    report = gpc.doctor()
+    assert not report.healthy
+    assert "no_such_cuda" in report.self_test["cupy"]
+
+
+def test_without_nvrtc_the_message_says_what_to_install(emulated_cupy, monkeypatch):
+    """CuPy 13 raises RuntimeError; CuPy 14 a class of cuda-pathfinder below it."""
+
+    class DynamicLibNotFoundError(RuntimeError):
+        pass
+
+    reason = "CuPy failed to load libnvrtc.so.12: OSError: cannot open shared object"
+    for kind in (RuntimeError, DynamicLibNotFoundError):
+
+        def missing(*_, kind=kind):
+            raise kind(reason)
+
+        monkeypatch.setattr(emulated_cupy.RawModule, "get_function", missing)
+        monkeypatch.setattr(emulated_cupy.cuda.nvrtc, "getVersion", missing)
+        with pytest.raises(RuntimeError) as failed:
+            gpc.kcc(noisy(0)[0], 3, backend="cupy")
+        message = str(failed.value)
+        kernel = count_kernel("u8", "u8")
+        assert f"cannot make the CUDA kernel {kernel} with options" in message
+        assert "run pip install 'gpu-consensus[cuda12]'" in message
+        assert "gpu-consensus doctor" in message
+        assert message.endswith(reason)
+    report = gpc.doctor()
+    assert reason in report.cuda["nvrtc"]
+    assert reason in report.self_test["cupy"]
 
 
 def test_the_doctor_finds_a_wrong_kernel(emulated_cupy, monkeypatch):

@@ -1,5 +1,6 @@
 """Partitions made on the device: our code on stand-ins for CuPy and cuML."""
 
+import cudaemu
 import fakecuml
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ import gpu_consensus as gpc
 from gpu_consensus.generation import device
 
 
-@pytest.fixture
-def cupy(emulated_cupy):
-    with fakecuml.installed(emulated_cupy):
+@pytest.fixture(params=[np.int32, np.int64])
+def cupy(emulated_cupy, request):
+    """CuPy and a cuML whose labels have one of its two types."""
+    with fakecuml.installed(emulated_cupy, request.param):
         yield emulated_cupy
 
 
@@ -140,6 +142,16 @@ def test_without_cuml_the_message_says_what_to_do(emulated_cupy, monkeypatch):
         3, n_partitions=4, backend="cupy", generate_options={"backend": "numpy"}
     )
     assert model.fit(X).consensus_.backend == "cupy"
+
+
+def test_without_cupy_or_a_device_the_message_says_so():
+    X, _ = blobs()
+    for module, words in (
+        (None, "CuPy is not installed; run pip install"),
+        (cudaemu.make_cupy(()), "finds no usable CUDA device"),
+    ):
+        with cudaemu.installed(module), pytest.raises(RuntimeError, match=words):
+            gpc.generate_partitions(X, 3, n_clusters=3, backend="cupy")
 
 
 def test_what_the_device_cannot_cluster_is_refused(cupy):

@@ -29,7 +29,9 @@ def device():
     return choose_backend("cupy", None)
 
 
-@pytest.mark.parametrize("case", kernel_matrix.pairwise_cases(), ids=str)
+@pytest.mark.parametrize(
+    "case", kernel_matrix.pairwise_cases() + kernel_matrix.WIDE, ids=str
+)
 def test_every_primitive_equals_numpy_bit_for_bit(device, case):
     kernel_matrix.check_case(device, case)
 

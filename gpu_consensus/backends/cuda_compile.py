@@ -14,14 +14,22 @@ def compiled(kernel: Kernel, device: int) -> Any:
     """Compile a kernel for a device, once; CuPy keeps it on disk for next time."""
     import cupy
 
-    module = cupy.RawModule(code=source(kernel.file), options=kernel.options)
     try:
+        module = cupy.RawModule(code=source(kernel.file), options=kernel.options)
         return module.get_function(kernel.name)
     except cupy.cuda.compiler.CompileException as error:
         raise RuntimeError(
             f"the CUDA kernel {kernel} failed to compile with options "
             f"{' '.join(kernel.options)}; run gpu-consensus doctor, and report its "
             f"output with this log: {error}"
+        ) from error
+    except RuntimeError as error:
+        # how CuPy says that it cannot load NVRTC, or that the driver refuses the kernel
+        raise RuntimeError(
+            f"CuPy cannot make the CUDA kernel {kernel} with options "
+            f"{' '.join(kernel.options)}; if NVRTC is missing, run pip install "
+            "'gpu-consensus[cuda12]' (or cuda13), then gpu-consensus doctor; CuPy "
+            f"says: {error}"
         ) from error
 
 

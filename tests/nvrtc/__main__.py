@@ -3,8 +3,10 @@
 import argparse
 import sys
 
+from readme_tables import PATH, write
+
 from nvrtc import compile_all, why_no_nvrtc
-from nvrtc.readme import PATH, render, write
+from nvrtc.readme import SECTION, render
 
 
 def main() -> None:
@@ -19,7 +21,7 @@ def main() -> None:
     usages, warnings = compile_all()
     body = render(usages)
     if arguments.write:
-        write(body)
+        write(SECTION, body)
     else:
         sys.stdout.write(body)
     sys.stderr.writelines(f"{line}\n" for line in warnings)

@@ -60,11 +60,7 @@ def _library() -> ctypes.CDLL:
 
 
 def compile_text(text: str, options: Sequence[str]) -> Compiled:
-    """Compile CUDA text down to machine code, or raise CompileError.
-
-    Threads may call this at once: ctypes lets them run side by side, and NVRTC keeps
-    programs apart.
-    """
+    """Compile CUDA text down to machine code, or raise CompileError."""
     library = _library()
     program = ctypes.c_void_p()
     _check(

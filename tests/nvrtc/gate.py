@@ -1,8 +1,9 @@
 """Every form of every kernel, compiled for every architecture as CuPy would do it."""
 
+import multiprocessing
 import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 
 from gpu_consensus.backends.cuda_source import Kernel, all_kernels, source
 from nvrtc.architectures import (
@@ -49,11 +50,13 @@ def compile_all() -> tuple[Usages, list[str]]:
     kernels = all_kernels()
     # two kernels of one file with the same options come out of one compilation
     forms = {(kernel.file, kernel.options): kernel for kernel in kernels}
-    jobs = [(form, where) for where in architectures for form in forms.values()]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        done = dict(
-            zip(jobs, pool.map(lambda job: compile_one(*job), jobs), strict=True)
-        )
+    jobs = [(form, where) for form in forms.values() for where in architectures]
+    # processes: NVRTC makes threads wait for each other; new ones, since those of the
+    # caller may have threads
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
+        found = pool.map(compile_one, *zip(*jobs, strict=True))
+        done = dict(zip(jobs, found, strict=True))
     usages: Usages = {where.number: {} for where in architectures}
     for kernel in kernels:
         form = forms[kernel.file, kernel.options]

@@ -5,6 +5,7 @@ architecture, and gets a note-taker in place of each compiled kernel. So shapes 
 those that a user's device would see, however the backend finds them.
 """
 
+import functools
 import math
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -52,12 +53,17 @@ EXTREME = (
 
 
 class Launch(NamedTuple):
-    """One launch: the form of the kernel, and the size of a block."""
+    """One launch: the form of the kernel, its grid, and the size of a block."""
 
     kernel: Kernel
-    threads: int
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
     shared: int  # dynamic, bytes
     allowed: int  # what the kernel was set to allow; 48 KiB by default
+
+    @property
+    def threads(self) -> int:
+        return math.prod(self.block)
 
 
 class _NoteTaker:
@@ -73,15 +79,23 @@ class _NoteTaker:
     ) -> None:
         allowed = int(self.max_dynamic_shared_size_bytes)
         self.launches.append(
-            Launch(self.kernel, math.prod(block), int(shared_mem), allowed)
+            Launch(self.kernel, tuple(grid), tuple(block), int(shared_mem), allowed)
         )
 
 
-def record(architecture: Architecture, problem: Problem, code: type) -> list[Launch]:
+@functools.cache
+def record(
+    architecture: Architecture,
+    problem: Problem,
+    code: type,
+    n_samples: int = 32,  # no size of a block depends on it
+    multiprocessors: int = 108,
+) -> tuple[Launch, ...]:
     """Return the distinct launches of every primitive, in the backend's order."""
     device = DeviceSpec(
         name=architecture.device,
         compute_capability=divmod(architecture.number, 10),
+        multiprocessors=multiprocessors,
         shared_memory_optin=architecture.shared_limit,
         shared_memory_per_multiprocessor=architecture.shared,
     )
@@ -92,13 +106,14 @@ def record(architecture: Architecture, problem: Problem, code: type) -> list[Lau
             cuda_launcher, "compiled", lambda kernel, _: _NoteTaker(kernel, launches)
         ),
     ):
-        _every_primitive(cupy_backend.CupyBackend(), cupy, problem, code)
-    return list(dict.fromkeys(launches))
+        _every_primitive(cupy_backend.CupyBackend(), cupy, problem, code, n_samples)
+    return tuple(dict.fromkeys(launches))
 
 
-def _every_primitive(backend: Any, cupy: Any, problem: Problem, code: type) -> None:
+def _every_primitive(
+    backend: Any, cupy: Any, problem: Problem, code: type, n_samples: int
+) -> None:
     labels, restarts, clusters, partitions = problem
-    n_samples = 32  # no size of a block depends on it
     offsets = np.arange(partitions + 1) * (labels + 1)
     codes = cupy.zeros((partitions, n_samples), code)
     assignment = cupy.zeros((restarts, n_samples), smallest_unsigned(clusters))

@@ -6,16 +6,16 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+from readme_tables import table
 
-from gpu_consensus.backends.cuda_source import all_kernels, kernel_folder, source
+from gpu_consensus.backends.cuda_source import all_kernels, source
 from nvrtc.architectures import ARCHITECTURES
 from nvrtc.binding import version
 from nvrtc.gate import Usages, cupy_options
 from nvrtc.launches import TYPICAL, Launch, Problem, record
 
 COMMAND = "PYTHONPATH=tests python -m nvrtc --write"
-PATH = kernel_folder() / "README.md"
-_BEGIN, _END = "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
+SECTION = "generated"
 _SHOWN = tuple(ARCHITECTURES.values())
 _LAUNCH_BOUNDS = ("THREADS", "MIN_BLOCKS")
 _SEEN = re.compile(r"NVRTC (\S+), fingerprint `(\w+)`")
@@ -30,25 +30,17 @@ def fingerprint() -> str:
             options = cupy_options(kernel, architecture)
             digest.update(repr((source(kernel.file), kernel, options)).encode())
         for problem in TYPICAL:
-            digest.update(repr(record(architecture, problem, np.uint8)).encode())
+            launches = record(architecture, problem, np.uint8)
+            # the tables do not show grids
+            shown = {(x.kernel, x.threads, x.shared, x.allowed): None for x in launches}
+            digest.update(repr(list(shown)).encode())
     return digest.hexdigest()[:16]
 
 
-def stored() -> tuple[str, str, str]:
-    """Return the file's generated text, and the compiler and fingerprint it states."""
-    text = PATH.read_text(encoding="utf-8")
-    body = text.partition(_BEGIN)[2].partition(_END)[0]
+def stated(body: str) -> tuple[str, str]:
+    """Return the compiler and the fingerprint that the file's generated text states."""
     seen = _SEEN.search(body)
-    return body, *(seen.groups() if seen else ("", ""))
-
-
-def write(body: str) -> None:
-    """Put the text between the markers of the file."""
-    head, begin, rest = PATH.read_text(encoding="utf-8").partition(_BEGIN)
-    _, end, tail = rest.partition(_END)
-    if not (begin and end):
-        raise ValueError(f"{PATH.name} should have {_BEGIN!r} and {_END!r}.")
-    PATH.write_text(head + begin + body + end + tail, encoding="utf-8")
+    return seen.groups() if seen else ("", "")
 
 
 def render(usages: Usages) -> str:
@@ -84,7 +76,7 @@ def _registers(usages: Usages) -> str:
         defines = [f"{k}={v}" for k, v in kernel.defines if k not in _LAUNCH_BOUNDS]
         form = f"`{kernel.name}` {', '.join(defines)}"
         rows.append([form, str(kernel.threads), f"{shared} B", *registers])
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _occupancy(usages: Usages) -> str:
@@ -105,7 +97,7 @@ def _occupancy(usages: Usages) -> str:
         for problem, row in by_problem.items():
             same.setdefault(tuple(row.values()), []).append(problem)
         rows += [[label, _describe(problems), *row] for row, problems in same.items()]
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _label(launch: Launch) -> str:
@@ -140,8 +132,3 @@ def _describe(problems: Sequence[Problem]) -> str:
     columns = {f"{problem.n_columns} columns" for problem in problems}
     shared = [next(iter(words)) for words in (labels, columns) if len(words) == 1]
     return ", ".join(shared) or "all"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,120 @@
+"""The last rows of sparse files: codes that only 64-bit indices reach.
+
+The backend hands its kernels views that begin at row 0. Here they get the whole file
+and the range of rows instead, so that ``row_begin`` is far beyond 31 bits too.
+"""
+
+from unittest import mock
+
+import cudaemu
+import numpy as np
+from kernel_matrix import same
+
+from gpu_consensus.backends.numpy_backend import NumpyBackend
+
+KINDS = {"u8": np.uint8, "u16": np.uint16}
+SIZES = (100, 3, 99)
+OFFSETS = np.cumsum([0, *(size + 1 for size in SIZES)])
+N, TAIL = (1 << 31) + 1024, 300  # partition 2 begins beyond 2^32
+CLIMBERS = 40
+
+
+def sparse(path, last, width):
+    """Return ``last`` as the last columns of a file that is otherwise a hole."""
+    # by writes: a store to a mapped hole makes the kernel clear many pages
+    with path.open("wb") as file:
+        file.truncate(len(last) * width * last.itemsize)
+        for i, row in enumerate(last):
+            file.seek(((i + 1) * width - len(row)) * last.itemsize)
+            file.write(row.tobytes())
+    return np.memmap(path, last.dtype, mode="r+", shape=(len(last), width))
+
+
+def draw(code, sizes, n):
+    """Codes of ``n`` objects, some of them missing."""
+    rng = np.random.default_rng(0)
+    codes = [rng.integers(size + 1, size=n) for size in sizes]
+    return rng, np.array(codes, dtype=KINDS[code])
+
+
+def check_rows(backend, folder, code, n_clusters=3, row_tables=(0, 1, 2)):
+    """Compare every kernel that takes a range of rows with numpy."""
+    numpy, up, gpu = NumpyBackend(1), backend.to_device, backend.gpu
+    rng, last = draw(code, SIZES, TAIL)
+    whole = cudaemu.adopt(backend.xp, sparse(folder / f"rows-{code}", last, N))
+
+    def far(view, offsets):
+        begin_and_end = np.int64(N - TAIL), np.int64(N)
+        first_row = backend.xp.asarray(offsets.astype(np.int32))
+        return whole, np.int64(N), *begin_and_end, first_row
+
+    shape = (2, TAIL)
+    before, after = (rng.integers(n_clusters, size=shape).astype("u1") for _ in "12")
+    weight = rng.integers(1, 2**40, size=TAIL)
+    table = rng.random((int(OFFSETS[-1]), 2, n_clusters), dtype=np.float32)
+    wide = table.astype(float)
+    share = rng.dirichlet(np.ones(n_clusters), size=(TAIL, 2))
+    row_weight = rng.integers(1, 99, size=TAIL).astype(np.float32)
+    given = (last, OFFSETS)
+    with mock.patch.object(gpu, "rows", far):
+        view = whole[:, -TAIL:]
+        counts = backend.count(view, OFFSETS, up(before), n_clusters)
+        same(backend, "count", counts, numpy.count(*given, before, n_clusters))
+        backend.recount(view, OFFSETS, up(before), up(after), counts)
+        same(backend, "recount", counts, numpy.count(*given, after, n_clusters))
+        same(
+            backend,
+            "weigh",
+            backend.weigh(view, OFFSETS, up(before), up(weight), n_clusters),
+            numpy.weigh(*given, before, weight, n_clusters),
+        )
+        scores = backend.scores(view, OFFSETS, up(wide))
+        same(backend, "scores", scores, numpy.scores(*given, wide))
+        soft = backend.soft_count(view, OFFSETS, up(share))
+        same(backend, "soft_count", soft, numpy.soft_count(*given, share))
+        for which in row_tables:
+            row_table = (None, table[0], table)[which]
+            found = backend.assign(
+                view,
+                OFFSETS,
+                up(table),
+                row_weight=up(row_weight),
+                row_table=None if row_table is None else up(row_table),
+                best=True,
+            )
+            right = numpy.assign(
+                *given, table, row_weight=row_weight, row_table=row_table, best=True
+            )
+            same(backend, f"assign {which}", found.assignment, right.assignment)
+            same(backend, f"best {which}", found.best, right.best)
+
+
+def check_pairs(backend, folder, code):
+    """Compare pairs of far objects with numpy."""
+    rng, last = draw(code, SIZES, TAIL)
+    rows, columns = (rng.integers(TAIL, size=size) for size in (40, 33))
+    sizes, first = np.array(SIZES), N - TAIL
+    right = NumpyBackend(1).coassociation(last, sizes, rows, columns)
+    whole = cudaemu.adopt(backend.xp, sparse(folder / f"pairs-{code}", last, N))
+    found = backend.coassociation(whole, sizes, first + rows, first + columns)
+    same(backend, "same", found.same, right.same)
+    same(backend, "both", found.both, right.both)
+
+
+def check_climbs(backend, folder, code):
+    """Compare climbs on codes, and on a matrix, that lie far apart with numpy."""
+    numpy, everyone = NumpyBackend(1), np.arange(CLIMBERS)
+    # more partitions than a block has threads, and more than 2^32 codes before the last
+    sizes = np.full(260, 3)
+    _, near = draw(code, sizes, CLIMBERS)
+    similar = numpy.coassociation(near, sizes, everyone, everyone).same
+    right = numpy.add_rem_add(near, sizes, everyone, (60, 1))
+    files = (
+        sparse(folder / f"climbs-{code}", near, (1 << 24) + 64),
+        sparse(folder / f"matrix-{code}", similar.astype(KINDS[code]), (1 << 27) + 64),
+    )
+    held, matrix = (cudaemu.adopt(backend.xp, f)[:, -CLIMBERS:] for f in files)
+    for similarity in (None, matrix):
+        found = backend.add_rem_add(held, sizes, everyone, (60, 1), similarity)
+        for field, expected in right._asdict().items():
+            assert np.array_equal(getattr(found, field), expected), field
