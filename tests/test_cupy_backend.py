@@ -1,5 +1,6 @@
 """The cupy backend of the package, unchanged, on kernels that run on the CPU."""
 
+import functools
 import sys
 import types
 
@@ -22,6 +23,7 @@ from gpu_consensus.backends.cuda_source import all_kernels, source
 from gpu_consensus.backends.launch_plan import count_groups, plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
+from gpu_consensus.loop import lloyd
 
 CASES = kernel_matrix.pairwise_cases()
 BIG = DeviceSpec(multiprocessors=2)
@@ -166,42 +168,66 @@ def test_labels_come_back_where_the_codes_are(device):
     assert np.array_equal(there.to("numpy").codes, ens.codes)
 
 
-def test_codes_stay_on_the_device_during_a_fit(emulated_cupy, monkeypatch):
-    """One copy of the codes at the door; per iteration only counts come back."""
-    labels, _ = noisy(8, n=400, r=30, k=4)
+FITS = {
+    **{
+        name: functools.partial(gpc.kcc, utility=name, refine=False)
+        for name in ("c", "h", "l5", "cos")
+    },
+    "sec": gpc.sec,
+    "sec with gaps": gpc.sec,
+    "ivc": gpc.ivc,
+    "ipvc": gpc.ipvc,
+}
+
+
+def copies_by_iteration(cupy, monkeypatch, fit):
+    """Return the copies of each iteration, and those before the first."""
+    copies, iterations = cupy.machine.copies, []
+    iterate, before = lloyd._Run.iterate, []
+
+    def watched(run):
+        before.extend(copies)
+        copies.clear()
+        iterate(run)
+        iterations.append((len(run.active), list(copies)))
+        copies.clear()
+
+    monkeypatch.setattr(lloyd._Run, "iterate", watched)
+    copies.clear()
+    fit()
+    return iterations, before
+
+
+@pytest.mark.parametrize("n_init", [1, 10])
+@pytest.mark.parametrize("name", FITS)
+def test_one_copy_comes_back_in_an_iteration(emulated_cupy, monkeypatch, name, n_init):
+    """Moved objects, counts and hashes together; constants go over only once."""
+    labels = np.random.default_rng(n_init).integers(4, size=(400, 12))
+    if name == "sec with gaps":
+        labels[::3, ::2] = -1
+        labels[[5, 300]] = -1  # these stay without a cluster
     ens = gpc.Ensemble(labels)
-    uploads, downloads = [], []
-    up, down = emulated_cupy.asarray, emulated_cupy.asnumpy
-    put = emulated_cupy.ndarray.set
-
-    def asarray(array, *rest, **options):
-        if isinstance(array, np.ndarray) and not isinstance(
-            array, emulated_cupy.ndarray
-        ):
-            uploads.append(array.nbytes)
-        return up(array, *rest, **options)
-
-    def asnumpy(array, *rest):
-        downloads.append(array.nbytes)
-        return down(array, *rest)
-
-    def set_row(array, host, stream=None):
-        rows.append(host.nbytes)
-        put(array, host, stream)
-
-    rows = []
-    monkeypatch.setattr(emulated_cupy.ndarray, "set", set_row)
-    monkeypatch.setattr(emulated_cupy, "asarray", asarray)
-    monkeypatch.setattr(emulated_cupy, "asnumpy", asnumpy)
-    result = gpc.kcc(
-        ens, 4, "c", n_init=1, refine=False, backend="cupy", random_state=0
+    options = {"n_init": n_init, "init": "random", "on_unlabelled": "keep"}
+    iterations, before = copies_by_iteration(
+        emulated_cupy,
+        monkeypatch,
+        lambda: FITS[name](ens, 4, backend="cupy", random_state=3, **options),
     )
-    codes = ens.codes.nbytes
-    assert sum(rows) == codes
-    assert max(uploads) < codes
-    counts = 8 * int(ens.offsets[-1]) * 4
-    assert max(downloads) <= max(counts, 400)
-    assert sum(downloads) <= (counts + 64) * (result.n_iter + 1)
+    assert sum(size for way, size in before if way == "up") >= ens.codes.nbytes
+    assert len(iterations) > 2
+    for n_active, copies in iterations[1:]:
+        sums = 8 * n_active * 4  # of one partition, or of one label
+        numbers = 16 if name == "ipvc" else 8  # objects moved, and a hash
+        down = [size for way, size in copies if way == "down"]
+        up = [size for way, size in copies if way == "up"]
+        if name == "sec with gaps":  # also weights of absent objects, for each use
+            assert 1 <= down.count(12 * sums) <= 2
+            down = [size for size in down if size != 12 * sums]
+        assert down == [int(ens.offsets[-1]) * sums + numbers * n_active]
+        # norms and sums that only the host can make to the bit
+        made = {"l5": [12 * sums], "sec": [12 * sums, sums // 2]}
+        made["sec with gaps"] = made["l5"]
+        assert up == made.get(name, [])
 
 
 def test_codes_larger_than_the_device_are_streamed():

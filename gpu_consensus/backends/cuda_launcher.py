@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device
 from gpu_consensus.backends.cuda_compile import compiled
 from gpu_consensus.backends.cuda_source import Kernel
 from gpu_consensus.backends.protocol import Codes, Offsets
 
+_MOST_CONSTANTS = 64  # some for each number of restarts that still run
 MOST_GRID_Y = 65_535
 FREE_SHARED = 48 << 10
 """Bytes of shared memory that a block may have without asking."""
@@ -31,6 +33,22 @@ class Launcher:
         self.shared_free = min(self.shared_limit, FREE_SHARED)
         self.shared_per_processor = int(attributes["MaxSharedMemoryPerMultiprocessor"])
         self.n_processors = int(attributes["MultiProcessorCount"])
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
+
+    def constant(self, array: npt.NDArray[Any]) -> Any:
+        """Return a small array on the device, where it stays as long as this object.
+
+        It is known by its contents, so whoever changes it gets another. What is not
+        asked for any more goes first when there are many.
+        """
+        key = (array.dtype.str, array.shape, array.tobytes())
+        there = self._constants.pop(key, None)
+        if there is None:
+            there = self.xp.asarray(array)
+        self._constants[key] = there
+        if len(self._constants) > _MOST_CONSTANTS:
+            del self._constants[next(iter(self._constants))]
+        return there
 
     def launch(
         self,
@@ -64,7 +82,7 @@ class Launcher:
             np.int64(stride),
             np.int64(0),
             np.int64(codes.shape[1]),
-            self.xp.asarray(offsets.astype(np.int32)),
+            self.constant(offsets.astype(np.int32)),
         )
 
     def strided(self, codes: Codes) -> tuple[Codes, int]:

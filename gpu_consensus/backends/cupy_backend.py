@@ -43,6 +43,7 @@ from gpu_consensus.backends.protocol import (
     Counts,
     Offsets,
     Table,
+    TableRecipe,
     Threshold,
 )
 from gpu_consensus.backends.streamed_codes import StreamedCodes, upload
@@ -77,6 +78,26 @@ class CupyBackend:
     def to_host(self, array: Any) -> Any:
         """See the Protocol."""
         return self.xp.asnumpy(array)
+
+    def bring(self, *arrays: Any) -> tuple[Any, ...]:
+        """See the Protocol: packed on the device, so that the host waits once."""
+        sizes = [int(array.size) for array in arrays]
+        ends = np.cumsum(sizes)
+        try:
+            packed = self.xp.empty(int(ends[-1]), np.int64)
+        except MemoryError:  # one after the other needs none, and is only slower
+            return tuple(self.to_host(array) for array in arrays)
+        for array, size, end in zip(arrays, sizes, ends.tolist(), strict=True):
+            packed[end - size : end] = array.reshape(-1).view(np.int64)
+        parts = np.split(self.to_host(packed), ends[:-1])
+        return tuple(
+            part.view(array.dtype).reshape(array.shape)
+            for part, array in zip(parts, arrays, strict=True)
+        )
+
+    def stage(self, name: str) -> AbstractContextManager[Any]:
+        """See the Protocol."""
+        return stage(name)
 
     def memory_for(self, what: str, cure: str) -> AbstractContextManager[None]:
         """See the Protocol."""
@@ -130,24 +151,37 @@ class CupyBackend:
         self, rule: Rule, counts: Counts, rows: Sequence[Assignment]
     ) -> tuple[Table, Table | None]:
         """See the Protocol; rules without a kernel make their table on the host."""
-        recipe = getattr(rule, "recipe", None)
+        return self.table_from(rule, counts, rows, None)
 
-        def moved(made: Table | None) -> Any:
+    def table_from(
+        self,
+        rule: Rule,
+        counts: Counts,
+        rows: Sequence[Assignment],
+        on_host: Counts | None,
+    ) -> tuple[Table, Table | None]:
+        """See the Protocol."""
+        recipe: TableRecipe | None = getattr(rule, "recipe", None)
+        needed = recipe is None or recipe.norm is not None or recipe.row_sum is not None
+        if on_host is None and needed:
+            on_host = self.to_host(counts)
+
+        def moved(made: Any) -> Any:
             with room_for(*what_table_needs(counts.shape)):
                 return None if made is None else self.xp.asarray(made)
 
         if recipe is None:
-            table, row_table = rule.table(self.to_host(counts), rows)
+            assert on_host is not None
+            table, row_table = rule.table(on_host, rows)
             return moved(table), moved(row_table)
         with stage("table"):
-            gpu, row_table, norm = self.gpu, None, None
-            if recipe.norm is not None:
-                norm = recipe.norm(self.to_host(counts), rows)
+            gpu, row_table = self.gpu, None
+            norm = moved(None if recipe.norm is None else recipe.norm(on_host, rows))
             table = make_table(gpu, recipe, recipe.utility, counts, norm)
             if recipe.row_utility is not None:
                 row_table = make_table(gpu, recipe, recipe.row_utility, counts, norm)
             elif recipe.row_sum is not None:
-                row_table = moved(recipe.row_sum(self.to_host(counts), rows))
+                row_table = moved(recipe.row_sum(on_host, rows))
             return table, row_table
 
     def count(
@@ -198,7 +232,7 @@ class CupyBackend:
                 (256,),
                 (
                     *self.gpu.rows(codes[:, rows], offsets),
-                    self.xp.asarray(groups),
+                    self.gpu.constant(groups),
                     np.int32(len(groups) - 1),
                     np.int32(bins),
                     NULL if before is None else contiguous(before[:, rows]),
@@ -350,7 +384,7 @@ class CupyBackend:
                 (
                     codes,
                     np.int64(stride),
-                    xp.asarray(np.asarray(n_labels, dtype=np.int32)),
+                    self.gpu.constant(np.asarray(n_labels, dtype=np.int32)),
                     np.int32(len(codes)),
                     xp.asarray(rows, np.int64),
                     np.int32(shape[0]),

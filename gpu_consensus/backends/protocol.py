@@ -118,6 +118,17 @@ class Backend(Protocol):
         """Bring an array of this backend to the host; nothing on the host."""
         ...
 
+    def bring(self, *arrays: Any) -> tuple[Any, ...]:
+        """Bring arrays of 64-bit integers to the host together, in one copy.
+
+        On the host they are the same arrays.
+        """
+        ...
+
+    def stage(self, name: str) -> AbstractContextManager[Any]:
+        """Return a context that a profiler of the device shows by name."""
+        ...
+
     def memory_for(self, what: str, cure: str) -> AbstractContextManager[None]:
         """Return a context in which want of device memory is said to be for ``what``.
 
@@ -143,6 +154,19 @@ class Backend(Protocol):
         self, rule: Rule, counts: Counts, rows: Sequence[Assignment]
     ) -> tuple[Table, Table | None]:
         """Return the tables of a rule, ``rule.table(counts, rows)``. Equal."""
+        ...
+
+    def table_from(
+        self,
+        rule: Rule,
+        counts: Counts,
+        rows: Sequence[Assignment],
+        on_host: Counts | None,
+    ) -> tuple[Table, Table | None]:
+        """As ``table``; ``on_host`` are the same counts on the host, if they are there.
+
+        So they need not be brought there again.
+        """
         ...
 
     def count(
@@ -235,6 +259,15 @@ class Backend(Protocol):
         """Count in how many partitions two objects share a label, and both have one.
 
         ``rows`` and ``columns`` are indices of objects. Equal.
+        """
+        ...
+
+    def pairs(
+        self, held: Any, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
+    ) -> Coassociation:
+        """As ``coassociation``, of ``hold``'s codes and with the counts on the host.
+
+        Neither the codes nor the tile have to fit the memory of a device.
         """
         ...
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
+from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends.protocol import (
     Assignment,
     Backend,
@@ -24,7 +24,7 @@ from gpu_consensus.backends.protocol import (
 )
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.collapse import collapse, count_groups
-from gpu_consensus.loop.hashing import hash_assignment
+from gpu_consensus.loop.hashing import hash_assignments
 from gpu_consensus.loop.lazy import Laziness, worth_it
 
 if TYPE_CHECKING:
@@ -153,6 +153,18 @@ class Problem:
         counts: Counts = total
         return counts
 
+    def parted(self, vector: npt.NDArray[Any]) -> Callable[[slice], Any]:
+        """Return what gives any range of a vector (n,) where the backend computes.
+
+        The vector is brought there once, if it has room beside the codes.
+        """
+        backend = self.backend
+        if on_device(self.held):
+            whole = backend.hold(vector[None])
+            if on_device(whole):
+                return lambda rows: whole[0, rows]
+        return lambda rows: backend.to_device(vector[rows])
+
     def cluster_sizes(self, counts: Counts) -> npt.NDArray[np.int64]:
         """Objects per cluster, (R, K): every object has one code in partition 0."""
         return np.asarray(counts[: self.offsets[1]].sum(axis=0))
@@ -204,7 +216,8 @@ def lloyd(
         run.take(active)
         if not active:
             return
-        run.iterate()
+        with problem.backend.stage("iteration"):
+            run.iterate()
         if after_iteration is not None:
             after_iteration(starts)
 
@@ -242,6 +255,16 @@ class _Run:
             )
         self.active: list[int] = []
         self.counts: Counts = state.counts[:, :0]
+        # a copy of them, if they are not on the host themselves
+        self.on_host: Counts | None = None
+        self.where: Any = slice(0)  # the active restarts, as an index
+        self._row_weight: Callable[[slice], Any] = lambda rows: None
+        if rule.row_weight is not None:
+            self._row_weight = problem.parted(rule.row_weight)
+        if problem.skip.size:
+            absent = np.zeros(problem.codes.shape[1], dtype=np.bool_)
+            absent[problem.skip] = True
+            self._absent = problem.parted(absent)
 
     def take(self, active: list[int]) -> None:
         """Gather the counts of the restarts that go on; put back those of others."""
@@ -252,6 +275,7 @@ class _Run:
             for a, q in enumerate(held):
                 if q not in active or not set(active) <= set(held):
                     state.counts[:, q] = self.counts[:, a]
+        on_host, self.on_host = self.on_host, None
         if not active:
             self.counts = state.counts[:, :0]
         elif len(active) == len(state.assignment):
@@ -259,18 +283,27 @@ class _Run:
         elif set(active) <= set(held):
             places = [held.index(q) for q in active]
             self.counts = xp.ascontiguousarray(self.counts[:, places])
+            if on_host is not None:
+                self.on_host = np.ascontiguousarray(on_host[:, places])
         else:
             self.counts = xp.ascontiguousarray(state.counts[:, active])
         self.active = active
+        if active and active[-1] - active[0] == len(active) - 1:
+            self.where = slice(active[0], active[-1] + 1)
+        else:
+            self.where = self.problem.backend.to_device(np.asarray(active, np.intp))
 
     def iterate(self) -> None:
         state, rule, backend = self.state, self.rule, self.problem.backend
         active, counts = self.active, self.counts
         rows = [state.assignment[q] for q in active]
-        table, row_table = backend.table(rule, counts, rows)
-        moved = self._assign(table, row_table)
+        table, row_table = backend.table_from(rule, counts, rows, self.on_host)
+        found = [self._assign(table, row_table), counts]
+        if not rule.monotone:
+            found.append(hash_assignments(backend.xp, rows, self.problem.n_clusters))
         # the one copy from the device: sizes and objective are the host's work
-        on_host = backend.to_host(counts)
+        moved, on_host, *hashes = backend.bring(*found)
+        self.on_host = None if on_host is counts else on_host
         sizes = self.problem.cluster_sizes(on_host)
         repairs = [
             self._repair(a, table, row_table, on_host, sizes[a])
@@ -296,26 +329,28 @@ class _Run:
                 self.steps[q] = _Step(table, row_table, a, repairs[a])
             self.origin.pop(q, None)
             state.history[q].append(float(state.objective[q]))
-            state.converged[q] = still or (not rule.monotone and self._repeats(q))
+            if not rule.monotone and not still:
+                if repairs[a]:
+                    hashes[0][a] = self._hash(rows[a])
+                still = self._repeats(q, int(hashes[0][a]))
+            state.converged[q] = still
             if state.converged[q]:
                 self.steps.pop(q, None)
 
     def _assign(self, table: Table, row_table: Table | None) -> npt.NDArray[np.int64]:
         """Assign all objects in place, update the counts, return how many moved."""
-        problem, assignment, active = self.problem, self.state.assignment, self.active
-        backend = problem.backend
-        moved: Any
+        problem, assignment, where = self.problem, self.state.assignment, self.where
+        backend, active = problem.backend, self.active
         if self.lazy is not None:
             return self.lazy.step(active, assignment, self.counts, table, row_table)
-        moved = backend.xp.zeros(len(active), dtype=np.int64)
+        moved: npt.NDArray[np.int64] = backend.xp.zeros(len(active), dtype=np.int64)
         for rows, codes in problem.blocks(len(active)):
-            before = assignment[active, rows]
+            before = backend.xp.ascontiguousarray(assignment[where, rows])
             after = self._assign_block(rows, codes, table, row_table)
             backend.recount(codes, problem.offsets, before, after, self.counts)
             moved += (before != after).sum(axis=1)
-            assignment[active, rows] = after
-        found: npt.NDArray[np.int64] = backend.to_host(moved)
-        return found
+            assignment[where, rows] = after
+        return moved
 
     def _assign_block(
         self, rows: slice, codes: Codes, table: Table, row_table: Table | None
@@ -330,13 +365,10 @@ class _Run:
         ).assignment
         low, high = np.searchsorted(problem.skip, (rows.start, rows.stop))
         if high > low:
-            absent = problem.backend.to_device(problem.skip[low:high] - rows.start)
-            after[:, absent] = problem.n_clusters
+            # not by an index: CuPy would make one for every entry, and wait for it
+            nowhere = after.dtype.type(problem.n_clusters)
+            after = problem.backend.xp.where(self._absent(rows), nowhere, after)
         return after
-
-    def _row_weight(self, rows: slice) -> Any:
-        weight = self.rule.row_weight
-        return None if weight is None else self.problem.backend.to_device(weight[rows])
 
     def _repair(
         self,
@@ -429,10 +461,12 @@ class _Run:
             )
         self.counts[:, a : a + 1] = single
 
-    def _repeats(self, q: int) -> bool:
-        """Whether this assignment was there before, by a 64-bit hash."""
-        xp, n_clusters = self.problem.backend.xp, self.problem.n_clusters
-        found = hash_assignment(xp, self.state.assignment[q], n_clusters)
+    def _hash(self, row: Assignment) -> Any:
+        backend, n_clusters = self.problem.backend, self.problem.n_clusters
+        return backend.to_host(hash_assignments(backend.xp, [row], n_clusters))[0]
+
+    def _repeats(self, q: int, found: int) -> bool:
+        """Whether the assignment of this 64-bit hash was there before."""
         repeated = found in self.state.seen[q]
         self.state.seen[q].add(found)
         return repeated

@@ -143,6 +143,8 @@ class SecRule:
     def bind(self, problem: Problem) -> None:
         """Take the fit's data: with missing labels, tables need more than counts."""
         self.problem = problem
+        if not self.complete:
+            self._weight_of = problem.parted(self.object_weight)
         self._sums = getattr(problem.backend, "label_sums", label_sums)
 
     def cluster_weight(
@@ -171,7 +173,7 @@ class SecRule:
                 codes,
                 self.segments.offsets,
                 xp.stack([row[part] for row in rows]),
-                backend.to_device(self.object_weight[part]),
+                self._weight_of(part),
                 n_clusters,
             )
         absent: IntArray = backend.to_host(total)

@@ -28,6 +28,7 @@ _METHODS = frozenset({
     "nonzero", "prod", "ravel", "repeat", "reshape", "round", "sort", "squeeze", "std",
     "sum", "swapaxes", "take", "tobytes", "tolist", "trace", "transpose", "var", "view",
 })  # fmt: skip
+_TO_HOST = frozenset({"item", "tobytes", "tolist"})
 # Functions beside ufuncs that may wait in a queue: they change nothing, and the shape
 # of their result depends on no value. All others first wait for the stream's work.
 _QUEUED = frozenset({
@@ -141,6 +142,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         blocking: bool = True,
     ) -> np.ndarray:
         self._settled(stream)
+        self._machine.copies.append(("down", self.nbytes))
         if out is None:
             return np.array(self._host, order=order)
         _check_transfer(self, out)
@@ -156,6 +158,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         _check_transfer(self, arr)
         if not (self.flags.c_contiguous or self.flags.f_contiguous):
             raise RuntimeError("Cannot set to non-contiguous array")
+        self._machine.copies.append(("up", self.nbytes))
         there, here = self._host, pinned.pool.memory_of(arr)
         if here is None:
             here = arr.copy() if deferred() else arr
@@ -182,12 +185,15 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             raise AttributeError(f"'ndarray' object has no attribute {name!r}")
 
         def method(*args: object, **options: object) -> object:
+            if name in _TO_HOST:
+                return getattr(self.get(), name)(*args, **options)
             function = getattr(np.ndarray, name)
             return on_device(self._machine, function, (self, *args), options)
 
         return method
 
     def __getitem__(self, key: object) -> "ndarray":
+        self._count_index(key)
         host = _lower(key)
         if deferred() and not _is_mask(host):
             picked = _queued(self._machine, np.ndarray.__getitem__, (self._host, host))
@@ -201,8 +207,20 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     def __setitem__(self, key: object, value: object) -> None:
         if isinstance(value, np.ndarray | list):
             raise TypeError(f"Unsupported type {type(value)}")
+        self._count_index(key)
         there, key, value = self._host, _lower(key), _lower(value)
         submit(lambda: there.__setitem__(key, value))
+
+    def _count_index(self, key: object) -> None:
+        """Note the copies that CuPy makes of an index: lists and host arrays go up.
+
+        To pick by a mask, it waits for the number of entries.
+        """
+        for part in key if isinstance(key, tuple) else (key,):
+            if isinstance(part, list | np.ndarray):
+                self._machine.copies.append(("up", np.asarray(part).nbytes))
+            if _is_mask(part):
+                self._machine.copies.append(("down", 4))
 
     def __iter__(self) -> "Iterator[ndarray]":
         if not self.ndim:
@@ -213,16 +231,16 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self._host)
 
     def __bool__(self) -> bool:
-        return bool(self._settled())
+        return bool(self.get())
 
     def __int__(self) -> int:
-        return int(self._settled())
+        return int(self.get())
 
     def __float__(self) -> float:
-        return float(self._settled())
+        return float(self.get())
 
     def __index__(self) -> int:
-        return self._settled().__index__()
+        return self.get().__index__()
 
     def __repr__(self) -> str:
         return repr(self._settled())

@@ -160,6 +160,7 @@ def _creation(machine: Machine) -> dict[str, object]:
         host = np.asarray(obj, dtype, order=order)
         if host.dtype.kind not in "biufc":
             raise ValueError(f"Unsupported dtype {host.dtype}")
+        machine.copies.append(("up", host.nbytes))
         return upload(machine, host)
 
     def asarray(
