@@ -50,6 +50,19 @@ class Launcher:
             del self._constants[next(iter(self._constants))]
         return there
 
+    def check(self, **arrays: Any) -> None:
+        """Raise an error for a NumPy array among those that should be on the device.
+
+        CuPy would hand its first bytes to the kernel as if they were an address.
+        """
+        for name, array in arrays.items():
+            if array is not None and not on_device(array):
+                raise TypeError(
+                    f"{name} is a {type(array).__name__} on the host but the codes are "
+                    "on a CUDA device; move it with cupy.asarray, or the codes with "
+                    "ens.to('numpy')."
+                )
+
     def launch(
         self,
         kernel: Kernel,

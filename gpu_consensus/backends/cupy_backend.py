@@ -27,10 +27,13 @@ from gpu_consensus.backends.cuda_source import (
 from gpu_consensus.backends.device_assign import assign_rows
 from gpu_consensus.backends.device_memory import (
     DeviceMemoryWarning,
+    cured_by,
     for_fewer,
     in_parts,
     room_for,
+    what_helps,
 )
+from gpu_consensus.backends.device_pairs import count_pairs
 from gpu_consensus.backends.device_table import make_table, what_table_needs
 from gpu_consensus.backends.launch_plan import count_groups
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
@@ -70,9 +73,7 @@ class CupyBackend:
 
     def to_device(self, array: Any) -> Any:
         """See the Protocol."""
-        with room_for(
-            f"an array of {size_text(array.nbytes)}", f"lower n_init, or {_FEWER}"
-        ):
+        with room_for(f"an array of {size_text(array.nbytes)}", what_helps()):
             return self.xp.asarray(array)
 
     def to_host(self, array: Any) -> Any:
@@ -101,7 +102,7 @@ class CupyBackend:
 
     def memory_for(self, what: str, cure: str) -> AbstractContextManager[None]:
         """See the Protocol."""
-        return room_for(what, cure)
+        return cured_by(what, cure)
 
     def hold(self, codes: Codes) -> Any:
         """See the Protocol: on the device if they fit, else streamed."""
@@ -161,6 +162,7 @@ class CupyBackend:
         on_host: Counts | None,
     ) -> tuple[Table, Table | None]:
         """See the Protocol."""
+        self.gpu.check(counts=counts)
         recipe: TableRecipe | None = getattr(rule, "recipe", None)
         needed = recipe is None or recipe.norm is not None or recipe.row_sum is not None
         if on_host is None and needed:
@@ -188,6 +190,7 @@ class CupyBackend:
         self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int
     ) -> Counts:
         """See the Protocol."""
+        self.gpu.check(assignment=assignment)
         counts = self._zeros(int(offsets[-1]), len(assignment), n_clusters)
         with stage("count"):
             self._count(codes, offsets, None, assignment, counts)
@@ -208,6 +211,7 @@ class CupyBackend:
         counts: Counts,
     ) -> None:
         """See the Protocol."""
+        self.gpu.check(before=before, after=after, counts=counts)
         with stage("recount"):
             self._count(codes, offsets, before, after, counts)
 
@@ -259,6 +263,7 @@ class CupyBackend:
         gap: bool = False,
     ) -> Assigned:
         """See the Protocol."""
+        self.gpu.check(table=table, row_weight=row_weight, row_table=row_table)
         _, n_restarts, n_clusters = table.shape
         shape, xp = (n_restarts, codes.shape[1]), self.xp
         with room_for(f"the clusters of {shape[1]} objects", _FEWER):
@@ -281,6 +286,7 @@ class CupyBackend:
         self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
         """See the Protocol."""
+        self.gpu.check(table=table)
         n_rows, n_columns = codes.shape[1], int(np.prod(table.shape[1:]))
         with stage("scores"), room_for(f"all scores of {n_rows} objects", _FEWER):
             score: npt.NDArray[np.float64] = self.xp.empty(
@@ -307,6 +313,7 @@ class CupyBackend:
         responsibilities: npt.NDArray[np.float64],
     ) -> Counts:
         """See the Protocol."""
+        self.gpu.check(responsibilities=responsibilities)
         n_samples, n_restarts, n_clusters = responsibilities.shape
         n_columns = n_restarts * n_clusters
         counts = self._zeros(int(offsets[-1]), n_restarts, n_clusters)
@@ -343,6 +350,7 @@ class CupyBackend:
         n_clusters: int,
     ) -> Counts:
         """See the Protocol."""
+        self.gpu.check(assignment=assignment, row_weight=row_weight)
         n_restarts, n_samples = assignment.shape
         total = self._zeros(len(codes), n_restarts, n_clusters)
 
@@ -395,6 +403,12 @@ class CupyBackend:
                 ),
             )
         return Coassociation(same, both)
+
+    def pairs(
+        self, held: Any, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
+    ) -> Coassociation:
+        """See the Protocol."""
+        return count_pairs(self, held, n_labels, rows, columns)
 
     def add_rem_add(
         self,

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.cuda_launcher import NULL, Launcher
 from gpu_consensus.backends.cuda_source import table_kernel
-from gpu_consensus.backends.device_memory import room_for
+from gpu_consensus.backends.device_memory import ELSEWHERE, room_for, what_helps
 from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 
 
@@ -18,8 +18,7 @@ def what_table_needs(shape: tuple[int, ...]) -> tuple[str, str]:
     """
     return (
         f"{shape[1]} tables of {shape[0]} labels x n_clusters={shape[2]}",
-        "lower n_init or n_clusters, or set memory_limit so that fewer restarts run "
-        "together",
+        what_helps(f"lower n_clusters, or {ELSEWHERE}"),
     )
 
 

@@ -43,6 +43,10 @@ class StreamedCodes:
         self.host = host
         self.shape = host.shape
 
+    def __getitem__(self, partitions: slice) -> StreamedCodes:
+        """Return the codes of some partitions, streamed likewise."""
+        return StreamedCodes(self.xp, self.host[partitions])
+
     def blocks(self, step: int, scratch: int = 0) -> Iterator[tuple[slice, Codes]]:
         """Yield ranges of at most ``step`` objects with their codes on the device.
 

@@ -145,13 +145,17 @@ class Problem:
         """Count a whole assignment (R, n)."""
         if self.groups is not None:
             return count_groups(self, self.groups, assignment)
-        total: Any = 0
+        total: Counts | None = None
         for rows, codes in self.blocks(len(assignment)):
-            total = total + self.backend.count(
+            found = self.backend.count(
                 codes, self.offsets, assignment[:, rows], self.n_clusters
             )
-        counts: Counts = total
-        return counts
+            if total is None:
+                total = found
+            else:
+                total += found
+        assert total is not None  # there is at least one object
+        return total
 
     def parted(self, vector: npt.NDArray[Any]) -> Callable[[slice], Any]:
         """Return what gives any range of a vector (n,) where the backend computes.
