@@ -5,6 +5,7 @@ import sys
 import types
 
 import cudaemu
+import fakecuml
 import kernel_matrix
 import numpy as np
 import pytest
@@ -364,6 +365,60 @@ def test_numpy_codes_in_the_wrong_place_are_refused(device):
         device.count(np.zeros((1, 3), np.uint8), np.array([0, 2]), np.zeros((1, 3)), 1)
 
 
+def test_arrays_in_two_places_are_refused_by_name(device):
+    """CuPy would hand the bytes of a NumPy array to the kernel as an address."""
+    up = device.to_device
+    held, offsets = up(np.zeros((1, 3), np.uint8)), np.array([0, 2])
+    here = np.zeros((1, 3), np.uint8)
+    table, shares = np.zeros((2, 1, 2), np.float32), np.zeros((3, 1, 2))
+    weight, counts = np.zeros(3, np.float32), np.zeros((2, 1, 2), np.int64)
+    calls = {
+        "assignment": lambda: device.count(held, offsets, here, 2),
+        "before": lambda: device.recount(held, offsets, here, up(here), up(counts)),
+        "after": lambda: device.recount(held, offsets, up(here), here, up(counts)),
+        "counts": lambda: device.recount(held, offsets, up(here), up(here), counts),
+        "table": lambda: device.assign(held, offsets, table),
+        "row_weight": lambda: device.assign(
+            held, offsets, up(table), row_weight=weight, row_table=up(table)
+        ),
+        "row_table": lambda: device.assign(
+            held, offsets, up(table), row_weight=up(weight), row_table=table
+        ),
+        "responsibilities": lambda: device.soft_count(held, offsets, shares),
+    }
+    for name, call in calls.items():
+        with pytest.raises(TypeError, match=f"^{name} is on the host but the codes"):
+            call()
+    with pytest.raises(TypeError, match=r"^table is on the host"):
+        device.scores(held, offsets, shares[:2])
+    with pytest.raises(TypeError, match=r"^row_weight is on the host"):
+        device.weigh(held, offsets, up(here), np.zeros(3, np.int64), 2)
+
+
+def test_small_arguments_may_be_in_either_place(device):
+    labels, truth = noisy(7)
+    ens, up = gpc.Ensemble(labels), device.to_device
+    whole = gpc.Ensemble.from_codes(
+        up(np.array(ens.codes)),
+        up(ens.n_labels),
+        up(np.ones(12)),
+        marginals=up(np.array(ens.marginals)),
+        categories=[up(np.arange(k_i)) for k_i in ens.n_labels],
+    )
+    vectors = gpc.Ensemble.from_partitions([up(labels[:, 0]), *labels.T[1:]])
+    options = {"random_state": 0, "backend": "cupy"}
+    expected = gpc.kcc(ens, 3, weights=np.ones(12), init=labels[:, 0] % 3, **options)
+    for given in (ens, whole, vectors):
+        found = gpc.kcc(
+            given, 3, weights=up(np.ones(12)), init=up(labels[:, 0] % 3), **options
+        )
+        assert np.array_equal(device.to_host(found.labels), expected.labels)
+    assert np.array_equal(whole.encode(up(labels)), ens.encode(labels))
+    for name in ("adjusted_rand", "nmi", "purity", "van_dongen"):
+        metric = getattr(gpc.metrics, name)
+        assert metric(up(truth), expected.labels) == metric(truth, expected.labels)
+
+
 def test_codes_on_another_device_are_refused():
     with emulated(BIG, BIG) as cupy:
         ens = gpc.Ensemble(noisy(0)[0])
@@ -404,32 +459,61 @@ def test_the_doctor_finds_a_wrong_kernel(emulated_cupy, monkeypatch):
     assert "WRONG RESULTS, do not use it" in str(sick)
 
 
-def test_stages_have_names_for_the_profiler(emulated_cupy, monkeypatch):
-    seen = []
+@pytest.fixture
+def ranges(monkeypatch):
+    """What a profiler would show: each range, with those that it lies in."""
+    seen, around = set(), []
 
     class Range:
         def __init__(self, name):
-            seen.append(name)
+            self.name = name.removeprefix("gpu_consensus.")
 
         def __enter__(self):
-            return self
+            around.append(self.name)
+            seen.add("/".join(around))
 
         def __exit__(self, *_):
-            return None
+            assert around.pop() == self.name
 
     fake = types.ModuleType("nvtx")
     fake.annotate = Range
     monkeypatch.setitem(sys.modules, "nvtx", fake)
     cuda_compile._nvtx.cache_clear()
-    try:
-        gpc.kcc(noisy(0)[0], 3, backend="cupy", random_state=0)
-    finally:
-        cuda_compile._nvtx.cache_clear()
+    yield seen
+    cuda_compile._nvtx.cache_clear()
+    assert not around
+
+
+def test_stages_have_names_for_the_profiler(emulated_cupy, ranges):
+    gpc.kcc(noisy(0)[0], 3, backend="cupy", random_state=0, init="careful")
     assert {
-        "gpu_consensus.assign",
-        "gpu_consensus.recount",
-        "gpu_consensus.table",
-    } <= set(seen)
+        "upload",
+        "seeding/assign",
+        "seeding/count",
+        "iteration/table",
+        "iteration/assign",
+        "iteration/recount",
+        "refine",
+    } <= ranges
+
+
+def test_streams_and_generation_have_names_too(ranges):
+    with emulated(DeviceSpec(multiprocessors=2, memory=80_000)):
+        labels, _ = noisy(9, n=3000, r=20)
+        gpc.kcc(labels, 4, "c", n_init=1, refine=False, backend="cupy", random_state=0)
+        assert "iteration/stream" in ranges
+    with emulated() as cupy, fakecuml.installed(cupy):
+        X = np.random.default_rng(0).normal(size=(30, 2))
+        ranges.clear()
+        gpc.generate_partitions(X, 2, n_clusters=2, backend="cupy", random_state=0)
+    assert ranges == {"upload", "generation"}
+
+
+def test_no_profiler_is_loaded_without_a_device(monkeypatch):
+    monkeypatch.setitem(sys.modules, "nvtx", None)  # would raise ModuleNotFoundError
+    cuda_compile._nvtx.cache_clear()
+    gpc.kcc(noisy(0)[0], 3, backend="numpy", random_state=0)
+    assert not cuda_compile._nvtx.cache_info().currsize
 
 
 def test_wrong_arguments_would_not_pass_the_emulator(emulated_cupy):

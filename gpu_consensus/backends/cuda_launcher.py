@@ -58,9 +58,8 @@ class Launcher:
         for name, array in arrays.items():
             if array is not None and not on_device(array):
                 raise TypeError(
-                    f"{name} is a {type(array).__name__} on the host but the codes are "
-                    "on a CUDA device; move it with cupy.asarray, or the codes with "
-                    "ens.to('numpy')."
+                    f"{name} is on the host but the codes are on a CUDA device; move "
+                    "it with cupy.asarray, or the codes with ens.to('numpy')."
                 )
 
     def launch(

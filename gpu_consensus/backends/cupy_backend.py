@@ -117,7 +117,8 @@ class CupyBackend:
             return codes
         if codes.nbytes <= 0.6 * self.gpu.free_memory():
             try:
-                return upload(self.xp, codes)
+                with stage("upload"):
+                    return upload(self.xp, codes)
             except MemoryError:
                 warnings.warn(
                     f"the device has no memory left for {size_text(codes.nbytes)} of "

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_consensus.backends.cuda_compile import stage
 from gpu_consensus.backends.device_memory import for_fewer
 from gpu_consensus.backends.protocol import Codes
 
@@ -76,8 +77,10 @@ class StreamedCodes:
             if number >= 2:
                 arrived[side].synchronize()  # its pinned buffer is free again
                 copies.wait_event(used[side])  # and its device buffer
-            np.copyto(pinned[side][:, : rows.stop - rows.start], self.host[:, rows])
-            device[side].set(pinned[side], stream=copies)
+            with stage("stream"):
+                here = pinned[side][:, : rows.stop - rows.start]
+                np.copyto(here, self.host[:, rows])
+                device[side].set(pinned[side], stream=copies)
             arrived[side].record(copies)
 
         # CuPy hands out device memory again in the order of the current stream, which

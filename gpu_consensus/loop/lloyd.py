@@ -142,14 +142,13 @@ class Problem:
         return codes
 
     def count(self, assignment: Assignment) -> Counts:
-        """Count a whole assignment (R, n)."""
+        """Count a whole assignment (R, n), which may still be on the host."""
         if self.groups is not None:
             return count_groups(self, self.groups, assignment)
         total: Counts | None = None
         for rows, codes in self.blocks(len(assignment)):
-            found = self.backend.count(
-                codes, self.offsets, assignment[:, rows], self.n_clusters
-            )
+            there = self.backend.to_device(assignment[:, rows])
+            found = self.backend.count(codes, self.offsets, there, self.n_clusters)
             if total is None:
                 total = found
             else:
@@ -302,7 +301,7 @@ class _Run:
         active, counts = self.active, self.counts
         rows = [state.assignment[q] for q in active]
         table, row_table = backend.table_from(rule, counts, rows, self.on_host)
-        found = [self._assign(table, row_table), counts]
+        found: list[Any] = [self._assign(table, row_table), counts]
         if not rule.monotone:
             found.append(hash_assignments(backend.xp, rows, self.problem.n_clusters))
         # the one copy from the device: sizes and objective are the host's work

@@ -180,12 +180,7 @@ def _common(task: Task) -> IntArray:
         codes, sizes = task.codes[part], ens.n_labels[part]
         codes = np.where(codes == sizes[:, None], k, codes)
         codes = codes.astype(smallest_unsigned(k))
-        total: Any = 0
-        for rows, there in problem.blocks(len(part)):
-            total = total + backend.count(
-                there, ens.offsets, backend.to_device(codes[:, rows]), k
-            )
-        counts = backend.to_host(total)[real]
+        counts = backend.to_host(problem.count(codes))[real]
         for q, i in enumerate(part):
             common[:, first[i] : first[i + 1]] = counts[:, q, : ens.n_labels[i]]
     return common
