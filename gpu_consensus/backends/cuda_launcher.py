@@ -50,11 +50,16 @@ class Launcher:
             del self._constants[next(iter(self._constants))]
         return there
 
-    def check(self, **arrays: Any) -> None:
+    def check(self, codes: Codes | None, **arrays: Any) -> None:
         """Raise an error for a NumPy array among those that should be on the device.
 
         CuPy would hand its first bytes to the kernel as if they were an address.
         """
+        if codes is not None and not on_device(codes):
+            raise TypeError(
+                "the cupy backend was given NumPy codes; move them with ens.to('cupy') "
+                "or let the method do it."
+            )
         for name, array in arrays.items():
             if array is not None and not on_device(array):
                 raise TypeError(
@@ -99,11 +104,7 @@ class Launcher:
 
     def strided(self, codes: Codes) -> tuple[Codes, int]:
         """Return codes whose objects lie side by side, and their stride."""
-        if not on_device(codes):
-            raise TypeError(
-                "the cupy backend was given NumPy codes; move them with ens.to('cupy') "
-                "or let the method do it."
-            )
+        self.check(codes)
         if codes.strides[1] != codes.itemsize:
             codes = self.xp.ascontiguousarray(codes)
         return codes, codes.strides[0] // codes.itemsize

@@ -163,7 +163,7 @@ class CupyBackend:
         on_host: Counts | None,
     ) -> tuple[Table, Table | None]:
         """See the Protocol."""
-        self.gpu.check(counts=counts)
+        self.gpu.check(None, counts=counts)
         recipe: TableRecipe | None = getattr(rule, "recipe", None)
         needed = recipe is None or recipe.norm is not None or recipe.row_sum is not None
         if on_host is None and needed:
@@ -191,7 +191,7 @@ class CupyBackend:
         self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int
     ) -> Counts:
         """See the Protocol."""
-        self.gpu.check(assignment=assignment)
+        self.gpu.check(codes, assignment=assignment)
         counts = self._zeros(int(offsets[-1]), len(assignment), n_clusters)
         with stage("count"):
             self._count(codes, offsets, None, assignment, counts)
@@ -212,7 +212,7 @@ class CupyBackend:
         counts: Counts,
     ) -> None:
         """See the Protocol."""
-        self.gpu.check(before=before, after=after, counts=counts)
+        self.gpu.check(codes, before=before, after=after, counts=counts)
         with stage("recount"):
             self._count(codes, offsets, before, after, counts)
 
@@ -264,7 +264,7 @@ class CupyBackend:
         gap: bool = False,
     ) -> Assigned:
         """See the Protocol."""
-        self.gpu.check(table=table, row_weight=row_weight, row_table=row_table)
+        self.gpu.check(codes, table=table, row_weight=row_weight, row_table=row_table)
         _, n_restarts, n_clusters = table.shape
         shape, xp = (n_restarts, codes.shape[1]), self.xp
         with room_for(f"the clusters of {shape[1]} objects", _FEWER):
@@ -287,7 +287,7 @@ class CupyBackend:
         self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
         """See the Protocol."""
-        self.gpu.check(table=table)
+        self.gpu.check(codes, table=table)
         n_rows, n_columns = codes.shape[1], int(np.prod(table.shape[1:]))
         with stage("scores"), room_for(f"all scores of {n_rows} objects", _FEWER):
             score: npt.NDArray[np.float64] = self.xp.empty(
@@ -314,7 +314,7 @@ class CupyBackend:
         responsibilities: npt.NDArray[np.float64],
     ) -> Counts:
         """See the Protocol."""
-        self.gpu.check(responsibilities=responsibilities)
+        self.gpu.check(codes, responsibilities=responsibilities)
         n_samples, n_restarts, n_clusters = responsibilities.shape
         n_columns = n_restarts * n_clusters
         counts = self._zeros(int(offsets[-1]), n_restarts, n_clusters)
@@ -351,7 +351,7 @@ class CupyBackend:
         n_clusters: int,
     ) -> Counts:
         """See the Protocol."""
-        self.gpu.check(assignment=assignment, row_weight=row_weight)
+        self.gpu.check(codes, assignment=assignment, row_weight=row_weight)
         n_restarts, n_samples = assignment.shape
         total = self._zeros(len(codes), n_restarts, n_clusters)
 

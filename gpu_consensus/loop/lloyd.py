@@ -260,7 +260,6 @@ class _Run:
         self.counts: Counts = state.counts[:, :0]
         # a copy of them, if they are not on the host themselves
         self.on_host: Counts | None = None
-        self.where: Any = slice(0)  # the active restarts, as an index
         self._row_weight: Callable[[slice], Any] = lambda rows: None
         if rule.row_weight is not None:
             self._row_weight = problem.parted(rule.row_weight)
@@ -291,10 +290,6 @@ class _Run:
         else:
             self.counts = xp.ascontiguousarray(state.counts[:, active])
         self.active = active
-        if active and active[-1] - active[0] == len(active) - 1:
-            self.where = slice(active[0], active[-1] + 1)
-        else:
-            self.where = self.problem.backend.to_device(np.asarray(active, np.intp))
 
     def iterate(self) -> None:
         state, rule, backend = self.state, self.rule, self.problem.backend
@@ -342,17 +337,20 @@ class _Run:
 
     def _assign(self, table: Table, row_table: Table | None) -> npt.NDArray[np.int64]:
         """Assign all objects in place, update the counts, return how many moved."""
-        problem, assignment, where = self.problem, self.state.assignment, self.where
-        backend, active = problem.backend, self.active
+        problem, assignment, active = self.problem, self.state.assignment, self.active
+        backend, xp = problem.backend, problem.backend.xp
         if self.lazy is not None:
             return self.lazy.step(active, assignment, self.counts, table, row_table)
-        moved: npt.NDArray[np.int64] = backend.xp.zeros(len(active), dtype=np.int64)
+        moved: npt.NDArray[np.int64] = xp.zeros(len(active), dtype=np.int64)
         for rows, codes in problem.blocks(len(active)):
-            before = backend.xp.ascontiguousarray(assignment[where, rows])
             after = self._assign_block(rows, codes, table, row_table)
+            before = xp.empty(after.shape, after.dtype)
+            # one by one: a list of them would have to go to the device as an index
+            for a, q in enumerate(active):
+                before[a] = assignment[q, rows]
+                assignment[q, rows] = after[a]
             backend.recount(codes, problem.offsets, before, after, self.counts)
             moved += (before != after).sum(axis=1)
-            assignment[where, rows] = after
         return moved
 
     def _assign_block(

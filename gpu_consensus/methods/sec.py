@@ -169,10 +169,13 @@ class SecRule:
         backend, xp = self.problem.backend, self.problem.backend.xp
         total: Any = 0
         for part, codes in self.problem.blocks(len(rows)):
+            chosen = xp.empty((len(rows), codes.shape[1]), rows[0].dtype)
+            for a, row in enumerate(rows):
+                chosen[a] = row[part]
             total = total + backend.weigh(
                 codes,
                 self.segments.offsets,
-                xp.stack([row[part] for row in rows]),
+                chosen,
                 self._weight_of(part),
                 n_clusters,
             )

@@ -29,6 +29,17 @@ _METHODS = frozenset({
     "sum", "swapaxes", "take", "tobytes", "tolist", "trace", "transpose", "var", "view",
 })  # fmt: skip
 _TO_HOST = frozenset({"item", "tobytes", "tolist"})
+# Functions of NumPy that CuPy 14.2 lacks.
+NOT_IN_CUPY = frozenset({
+    "asmatrix", "block", "bmat", "einsum_path", "frompyfunc", "geomspace", "geterr",
+    "histogram_bin_edges", "insert", "isnat", "matvec", "nanpercentile", "nanquantile",
+    "nested_iters", "polyder", "polydiv", "polyint", "seterr", "spacing", "unstack",
+    "vecdot", "vecmat",
+})  # fmt: skip
+# Arguments of NumPy's reductions that CuPy's lack.
+_NOT_OF_REDUCTIONS = frozenset({"where", "initial"})
+# Functions for which CuPy sends the addresses of several arrays to the device.
+_JOINS = frozenset({"concatenate", "hstack", "stack", "vstack"})
 # Functions beside ufuncs that may wait in a queue: they change nothing, and the shape
 # of their result depends on no value. All others first wait for the stream's work.
 _QUEUED = frozenset({
@@ -91,6 +102,19 @@ class MemoryPointer:
         self.memset(value, size)
 
 
+class Flags:
+    """``array.flags``: CuPy knows no others, and no array that cannot be written."""
+
+    __slots__ = ("c_contiguous", "f_contiguous", "fnc", "forc", "owndata")
+
+    def __init__(self, flags: object) -> None:
+        self.c_contiguous = flags.c_contiguous
+        self.f_contiguous = flags.f_contiguous
+        self.owndata = flags.owndata
+        self.forc = flags.forc
+        self.fnc = flags.fnc
+
+
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array in the memory of a simulated device."""
 
@@ -108,7 +132,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     nbytes = property(lambda self: self._host.nbytes)
     itemsize = property(lambda self: self._host.itemsize)
     strides = property(lambda self: self._host.strides)
-    flags = property(lambda self: self._host.flags)
+    flags = property(lambda self: Flags(self._host.flags))
     T = property(lambda self: self.transpose())
 
     @property
@@ -178,6 +202,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(
         self, function: Callable, _types: object, args: tuple, options: dict
     ) -> object:
+        if function.__name__ in NOT_IN_CUPY:
+            raise TypeError(f"CuPy has no function {function.__name__!r}.")
         return on_device(self._machine, function, args, options)
 
     def __getattr__(self, name: str) -> object:
@@ -276,9 +302,15 @@ def new_array(
     return ndarray(machine, allocation, host)
 
 
-def upload(machine: Machine, host: np.ndarray) -> ndarray:
-    """Copy a host array to the current device."""
-    array = _empty_like(machine, host)
+def upload(machine: Machine, host: np.ndarray, order: str = "C") -> ndarray:
+    """Copy a host array to the current device.
+
+    In order "K" a single row or column is of Fortran's order, as CuPy makes it.
+    """
+    if order == "K" and host.flags.f_contiguous:
+        array = new_array(machine, host.shape, host.dtype, order="F")
+    else:
+        array = _empty_like(machine, host)
     there, here = array._host, host.copy() if deferred() else host
     submit(lambda: np.copyto(there, here))
     return array
@@ -298,6 +330,11 @@ def on_device(
     """
     arrays: list[ndarray] = []
     _collect((args, options), arrays)
+    name = getattr(function, "__name__", "")
+    if name in _JOINS and len(arrays) > 1:
+        machine.copies.append(("up", 8 * len(arrays)))
+    if name in _METHODS and _NOT_OF_REDUCTIONS & options.keys():
+        raise TypeError(f"{name}() of CuPy takes no {sorted(options)}.")
     out = options.get("out")
     args, options = _lower(args), _lower(options)
     if out is not None:
