@@ -231,6 +231,47 @@ def test_one_copy_comes_back_in_an_iteration(emulated_cupy, monkeypatch, name, n
         assert up == made.get(name, [])
 
 
+def test_constants_are_known_by_their_contents(emulated_cupy):
+    gpu, copies = choose_backend("cupy", None).gpu, emulated_cupy.machine.copies
+    numbers = np.arange(4)
+    first = gpu.constant(numbers)
+    copies.clear()
+    assert gpu.constant(numbers.copy()) is first
+    assert not copies
+    for other in (numbers.astype(np.int32), numbers.reshape(2, 2), numbers + 1):
+        assert np.array_equal(gpu.constant(other).get(), other)
+    numbers[0] = 9  # whoever changes it gets another
+    assert gpu.constant(numbers).get().tolist() == [9, 1, 2, 3]
+    assert gpu.constant(np.arange(4)) is first
+    for k in range(100, 163):
+        gpu.constant(np.array([k]))
+    assert gpu.constant(np.arange(4)) is first  # used last of those before
+    copies.clear()
+    gpu.constant(numbers)
+    assert copies == [("up", 32)]
+
+
+def test_several_arrays_come_back_in_one_copy(emulated_cupy):
+    backend, copies = choose_backend("cupy", None), emulated_cupy.machine.copies
+    given = [
+        np.arange(3),
+        np.arange(24).reshape(2, 3, 4) - 5,
+        np.array([2**64 - 1], np.uint64),
+    ]
+    there = [backend.to_device(array) for array in given]
+    copies.clear()
+    found = backend.bring(*there)
+    assert copies == [("down", 8 * 28)]
+    device = emulated_cupy.machine.device()
+    device.fails = lambda number, nbytes: True
+    alone = backend.bring(*there)
+    for arrays in (found, alone):
+        for got, right in zip(arrays, given, strict=True):
+            assert got.dtype == right.dtype
+            assert np.array_equal(got, right)
+            assert got.flags.writeable
+
+
 def test_codes_larger_than_the_device_are_streamed():
     labels, _ = noisy(9, n=3000, r=20)
     ens = gpc.Ensemble(labels)
