@@ -272,6 +272,24 @@ def test_several_arrays_come_back_in_one_copy(emulated_cupy):
             assert got.flags.writeable
 
 
+def test_large_arrays_leave_no_pinned_memory_behind(emulated_cupy, monkeypatch):
+    """CuPy keeps as much as an array takes that goes through ``asarray``."""
+    monkeypatch.setattr("gpu_consensus.backends.cupy_backend.LARGE", 1000)
+    labels, _ = noisy(3, n=1500, r=4)
+    result = gpc.kcc(
+        gpc.Ensemble(labels), 3, n_init=2, refine=False, backend="cupy", random_state=0
+    )
+    assert result.backend == "cupy"
+    assert emulated_cupy.machine.staged < 1000
+    backend = choose_backend("cupy", None)
+    strange = np.arange(1200).reshape(30, 40)[::2, ::-1]
+    assert np.array_equal(backend.to_device(strange).get(), strange)
+    with fakecuml.installed(emulated_cupy):
+        X = np.asfortranarray(np.random.default_rng(0).normal(size=(300, 4)))
+        gpc.generate_partitions(X, 2, n_clusters=2, backend="cupy", random_state=0)
+    assert emulated_cupy.machine.staged < X.nbytes
+
+
 def test_codes_larger_than_the_device_are_streamed():
     labels, _ = noisy(9, n=3000, r=20)
     ens = gpc.Ensemble(labels)

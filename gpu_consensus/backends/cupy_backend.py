@@ -49,7 +49,7 @@ from gpu_consensus.backends.protocol import (
     TableRecipe,
     Threshold,
 )
-from gpu_consensus.backends.streamed_codes import StreamedCodes, upload
+from gpu_consensus.backends.streamed_codes import LARGE, StreamedCodes, upload
 from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ class CupyBackend:
     def to_device(self, array: Any) -> Any:
         """See the Protocol."""
         with room_for(f"an array of {size_text(array.nbytes)}", what_helps()):
-            return self.xp.asarray(array)
+            if on_device(array) or array.nbytes < LARGE:
+                return self.xp.asarray(array)
+            return upload(self.xp, array)
 
     def to_host(self, array: Any) -> Any:
         """See the Protocol."""

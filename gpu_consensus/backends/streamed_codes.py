@@ -6,24 +6,31 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gpu_consensus.backends.cuda_compile import stage
 from gpu_consensus.backends.device_memory import for_fewer
 from gpu_consensus.backends.protocol import Codes
 
+LARGE = 64 << 20
+"""Bytes of an array from which it goes to the device without a pinned copy."""
 _NO_PINNED_MEMORY = 2
 """What CUDA calls cudaErrorMemoryAllocation."""
 
 
-def upload(xp: Any, host: Codes) -> Codes:
-    """Copy codes to the device, partition by partition.
+def upload(xp: Any, host: npt.NDArray[Any]) -> Any:
+    """Copy a large array to the device.
 
-    ``cupy.asarray`` would first copy all of them to pinned memory, and keep that.
+    ``cupy.asarray`` would first copy all of it to pinned memory, and keep that. What
+    does not lie side by side on the host is made so row by row.
     """
-    codes: Codes = xp.empty(host.shape, host.dtype)
-    for here, there in zip(host, codes, strict=True):
-        there.set(here)
-    return codes
+    there = xp.empty(host.shape, host.dtype)
+    if host.flags.c_contiguous:
+        there.set(host)
+    else:
+        for row, here in zip(there, host, strict=True):
+            row.set(here)
+    return there
 
 
 class StreamedCodes:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import BackendError, require_device, why_no_device
 from gpu_consensus.backends.cuda_compile import stage
+from gpu_consensus.backends.streamed_codes import upload
 from gpu_consensus.features import check_features
 from gpu_consensus.generation import bases, views
 from gpu_consensus.generation.rows import is_sparse
@@ -67,7 +68,7 @@ def load_features(X: Any, metric: str) -> Any:
     xp = require_device()
     if not on_device(X):
         with stage("upload"):
-            X = xp.asarray(check_features(X))
+            X = upload(xp, np.ascontiguousarray(check_features(X)))
     elif check_form(X).dtype.kind != "f" or X.dtype.itemsize < 4:
         X = X.astype(np.float32)
     bad = ~xp.isfinite(X).all(axis=1)

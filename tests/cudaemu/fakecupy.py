@@ -169,6 +169,7 @@ def _creation(machine: Machine) -> dict[str, object]:
             raise ValueError(f"Unsupported dtype {host.dtype}")
         if host.ndim:  # CuPy fills a single entry by a kernel
             machine.copies.append(("up", host.nbytes))
+            machine.staged = max(machine.staged, host.nbytes)
         return upload(machine, host, order)
 
     def asarray(
