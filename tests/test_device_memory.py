@@ -242,6 +242,22 @@ def test_tiles_of_pairs_are_halved(emulated_cupy):
         assert backend.pairs(held, n_labels, rows[:0], columns).same.shape == (0, 37)
 
 
+def test_few_pairs_are_tried_however_full_the_device_seems(emulated_cupy, monkeypatch):
+    backend = choose_backend("cupy", None)
+    held = backend.hold(np.zeros((2, 60), np.uint8))
+    tiles, count = [], backend.coassociation
+
+    def noted(codes, n_labels, rows, columns):
+        tiles.append((len(rows), len(columns)))
+        return count(codes, n_labels, rows, columns)
+
+    monkeypatch.setattr(backend, "coassociation", noted)
+    monkeypatch.setattr(backend.gpu, "free_memory", lambda: 0)
+    found = backend.pairs(held, np.array([1, 1]), np.arange(60), np.arange(60))
+    assert found.same.min() == 2
+    assert tiles == [(30, 30)] * 4  # 8 kB each
+
+
 def test_climbs_that_do_not_fit_say_what_helps():
     """Every climb reads all codes: there is nothing to stream."""
     labels, _ = noisy(2, n=300, r=40)

@@ -12,7 +12,7 @@ from gpu_consensus.backends.cuda_compile import compiled
 from gpu_consensus.backends.cuda_source import Kernel
 from gpu_consensus.backends.protocol import Codes, Offsets
 
-_MOST_CONSTANTS = 64  # some for each number of restarts that still run
+_MOST_CONSTANTS = 64  # a fit has about eight
 MOST_GRID_Y = 65_535
 FREE_SHARED = 48 << 10
 """Bytes of shared memory that a block may have without asking."""
@@ -44,7 +44,7 @@ class Launcher:
         key = (array.dtype.str, array.shape, array.tobytes())
         there = self._constants.pop(key, None)
         if there is None:
-            there = self.xp.asarray(array)
+            there = self.xp.asarray(np.ascontiguousarray(array))
         self._constants[key] = there
         if len(self._constants) > _MOST_CONSTANTS:
             del self._constants[next(iter(self._constants))]

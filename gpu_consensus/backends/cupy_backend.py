@@ -172,8 +172,10 @@ class CupyBackend:
             on_host = self.to_host(counts)
 
         def moved(made: Any) -> Any:
+            if made is None:
+                return None
             with room_for(*what_table_needs(counts.shape)):
-                return None if made is None else self.xp.asarray(made)
+                return self.xp.asarray(np.ascontiguousarray(made))
 
         if recipe is None:
             assert on_host is not None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpu_consensus.backends.cupy_backend import CupyBackend
 
 _PAIR_BYTES = 8  # two counts
+_LITTLE = 8 << 10  # bytes that are tried however little memory seems to be free
 
 
 def count_pairs(
@@ -31,7 +32,7 @@ def count_pairs(
     shape = (len(rows), len(columns))
     same, both = np.empty(shape, np.int32), np.empty(shape, np.int32)
     todo = [(slice(0, shape[0]), slice(0, shape[1]))] if same.size else []
-    limit = backend.gpu.free_memory() // 2
+    limit = max(backend.gpu.free_memory() // 2, _LITTLE)
     while todo:
         tile = todo.pop()
         left, right = rows[tile[0]], columns[tile[1]]
@@ -47,6 +48,7 @@ def count_pairs(
                         raise MemoryError(str(reason)) from error
             # here, not above: an error that is being handled keeps its arrays alive
             go_on(backend.xp, size, "pairs")
+            # others of this size are not tried
             limit = _needed(held, len(left), len(right)) - 1
         todo += _halves(*tile)
     return Coassociation(same, both)

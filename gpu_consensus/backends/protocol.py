@@ -137,7 +137,10 @@ class Backend(Protocol):
         ...
 
     def hold(self, codes: Codes) -> Any:
-        """Bring the codes of an ensemble to where they stay during a fit."""
+        """Bring the codes of an ensemble to where they stay during a fit.
+
+        A slice of what this returns holds the codes of some partitions likewise.
+        """
         ...
 
     def blocks(
