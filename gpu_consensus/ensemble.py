@@ -123,16 +123,16 @@ class Ensemble:
             How many objects carry each code, if known; counted otherwise.
         """
         new = object.__new__(cls)
-        sizes = np.array(n_labels, dtype=np.int64)
+        sizes = np.array(to_host(n_labels), dtype=np.int64)
         if categories is None:
             categories = [np.arange(size) for size in sizes.ravel()]
         if not hasattr(codes, "dtype"):
             codes = np.asarray(codes)
         arrays = tuple(
             found if isinstance(found, np.ndarray) else category_array(list(found))
-            for found in categories
+            for found in map(to_host, categories)
         )
-        new._fill(codes, sizes, arrays, marginals, weights)
+        new._fill(codes, sizes, arrays, to_host(marginals), weights)
         return new
 
     def _fill(

@@ -9,9 +9,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import validate_data
 
+from gpu_consensus.arrays import on_device
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.checks import check_choice, check_n_clusters, seed_sequence
 from gpu_consensus.generate import generate_partitions
+from gpu_consensus.generation import device
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods import FINDERS, METHODS, check_options, consensus
 from gpu_consensus.methods.lambda_consensus import lambda_consensus
@@ -115,7 +117,11 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
             Features.
         y : ignored
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if on_device(X):  # scikit-learn would want it on the host
+            self.n_features_in_ = int(device.check_form(X).shape[1])
+        else:
+            kinds = [np.float64, np.float32]
+            X = validate_data(self, X, accept_sparse="csr", dtype=kinds)
         check_n_clusters(self.n_clusters, X.shape[0])
         check_choice("method", self.method, [*METHODS, "lambda_consensus"])
         # what is wrong with the second stage should not wait for the first
@@ -183,8 +189,18 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         }
 
     def __sklearn_tags__(self) -> Any:
-        """Say that sparse input is welcome, and that cuML repeats itself loosely."""
+        """Say that sparse input is welcome, and that cuML repeats itself loosely.
+
+        cuML makes the partitions where "cupy" was asked for, or features were on a
+        device: the latter is known once they were seen.
+        """
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.non_deterministic = self.backend == "cupy"
+        asked = (self.generate_options or {}).get("backend", self.backend)
+        made_there = asked == "auto" and on_device(
+            getattr(getattr(self, "ensemble_", None), "codes", None)
+        )
+        tags.non_deterministic = self.method != "lambda_consensus" and (
+            asked == "cupy" or made_there
+        )
         return tags

@@ -306,7 +306,7 @@ class _CodeTable:
     def __init__(self, maker: Maker, n_partitions: int) -> None:
         shape = (n_partitions, maker.X.shape[0])
         self.lift = maker.lift
-        self.codes: Codes = self.lift(np.empty(shape, dtype=np.uint8))
+        self.codes: Codes = maker.empty(shape)
         self.n_labels = np.zeros(n_partitions, dtype=np.int64)
 
     def put(self, i: int, codes: Codes, n_labels: int) -> None:

@@ -40,14 +40,15 @@ class Pairs:
         values, group_of = np.unique(weights, return_inverse=True)
         if np.ptp(weights) <= 1e-12:
             values, group_of = np.ones(1), np.zeros(len(weights), dtype=np.intp)
-        # partitions of one weight are counted together
+        # partitions of one weight are counted together, so they lie side by side
+        if len(values) > 1:
+            order = np.argsort(group_of, kind="stable")
+            codes, n_labels = codes[order], n_labels[order]
+        held = backend.hold(np.ascontiguousarray(codes))
+        ends = np.cumsum(np.bincount(group_of)).tolist()
         self._groups = [
-            (
-                float(weight),
-                backend.to_device(np.ascontiguousarray(codes[group_of == g])),
-                n_labels[group_of == g],
-            )
-            for g, weight in enumerate(values)
+            (float(weight), held[begin:end], n_labels[begin:end])
+            for weight, begin, end in zip(values, [0, *ends], ends, strict=False)
             if weight > 0
         ]
 
@@ -64,10 +65,10 @@ class Pairs:
         """Return the weights of "same label" and of "both present"; counts if equal."""
         shape = (len(rows), len(columns))
         same, both = np.zeros(shape), np.zeros(shape)
-        for weight, codes, n_labels in self._groups:
-            found = self.backend.coassociation(codes, n_labels, rows, columns)
-            same += weight * self.backend.to_host(found.same)
-            both += weight * self.backend.to_host(found.both)
+        for weight, held, n_labels in self._groups:
+            found = self.backend.pairs(held, n_labels, rows, columns)
+            same += weight * found.same
+            both += weight * found.both
         return same, both
 
     @property

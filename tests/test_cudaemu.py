@@ -816,3 +816,42 @@ def test_settings_are_checked_and_restored():
     with configured(order="reverse"):
         assert cudaemu.config.order == "reverse"
     assert cudaemu.config.order == "forward"
+
+
+def test_copies_between_host_and_device_are_counted(cupy):
+    copies = cupy.machine.copies
+    x = cupy.asarray(np.arange(6))
+    cupy.zeros(3).set(np.zeros(3))
+    assert copies == [("up", 48), ("up", 24)]
+    copies.clear()
+    for work in (x.get, x.tolist, lambda: cupy.asnumpy(x), lambda: int(x[0])):
+        work()
+    assert copies == [("down", 48)] * 3 + [("down", 8)]
+    copies.clear()
+    x[[0, 2]], x[x > 3], x[1:3], cupy.stack([x, x]), x + 1, x.sum()
+    # a list goes up, a mask is counted, and so do addresses of what is joined
+    assert copies == [("up", 16), ("down", 4), ("up", 16)]
+
+
+def test_what_cupy_does_not_take_is_refused(cupy):
+    x = cupy.zeros((3, 1))
+    with pytest.raises(TypeError, match="Argument 'a' has incorrect type"):
+        cupy.ascontiguousarray(np.zeros(3))
+    with pytest.raises(AttributeError, match="no attribute 'insert'"):
+        cupy.insert(x, 0, 1)
+    with pytest.raises(TypeError, match="CuPy has no function 'insert'"):
+        np.insert(x, 0, 1)
+    with pytest.raises(TypeError, match="takes no"):
+        x.sum(initial=1)
+    with pytest.raises(AttributeError, match="writeable"):
+        x.flags.writeable = False
+    with pytest.raises(AttributeError, match="writeable"):
+        assert x.flags.writeable
+
+
+def test_a_single_column_comes_in_the_order_that_cupy_gives_it(cupy):
+    """Contiguous either way; the stride of an axis of length 1 tells nothing."""
+    column = cupy.asarray(np.zeros((5, 1), np.uint8))
+    assert column.strides == (1, 5)
+    assert column.flags.c_contiguous
+    assert cupy.ascontiguousarray(column) is column

@@ -1,10 +1,12 @@
 """The cupy backend of the package, unchanged, on kernels that run on the CPU."""
 
+import functools
 import sys
 import types
 from itertools import combinations, product
 
 import cudaemu
+import fakecuml
 import far_rows
 import kernel_matrix
 import numpy as np
@@ -24,6 +26,7 @@ from gpu_consensus.backends.cuda_source import all_kernels, count_kernel, source
 from gpu_consensus.backends.launch_plan import count_groups, plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
+from gpu_consensus.loop import lloyd
 
 CASES = kernel_matrix.pairwise_cases() + kernel_matrix.WIDE
 BIG = DeviceSpec(multiprocessors=2)
@@ -161,42 +164,125 @@ def test_labels_come_back_where_the_codes_are(device):
     assert np.array_equal(there.to("numpy").codes, ens.codes)
 
 
-def test_codes_stay_on_the_device_during_a_fit(emulated_cupy, monkeypatch):
-    """One copy of the codes at the door; per iteration only counts come back."""
-    labels, _ = noisy(8, n=400, r=30, k=4)
+FITS = {
+    **{
+        name: functools.partial(gpc.kcc, utility=name, refine=False)
+        for name in ("c", "h", "l5", "cos")
+    },
+    "sec": gpc.sec,
+    "sec with gaps": gpc.sec,
+    "ivc": gpc.ivc,
+    "ipvc": gpc.ipvc,
+}
+
+
+def copies_by_iteration(cupy, monkeypatch, fit):
+    """Return the copies of each iteration, and those before the first."""
+    copies, iterations = cupy.machine.copies, []
+    iterate, before = lloyd._Run.iterate, []
+
+    def watched(run):
+        before.extend(copies)
+        copies.clear()
+        iterate(run)
+        iterations.append((len(run.active), list(copies)))
+        copies.clear()
+
+    monkeypatch.setattr(lloyd._Run, "iterate", watched)
+    copies.clear()
+    fit()
+    return iterations, before
+
+
+@pytest.mark.parametrize("n_init", [1, 10])
+@pytest.mark.parametrize("name", FITS)
+def test_one_copy_comes_back_in_an_iteration(emulated_cupy, monkeypatch, name, n_init):
+    """Moved objects, counts and hashes together; constants go over only once."""
+    labels = np.random.default_rng(n_init).integers(4, size=(400, 12))
+    if name == "sec with gaps":
+        labels[::3, ::2] = -1
+        labels[[5, 300]] = -1  # these stay without a cluster
     ens = gpc.Ensemble(labels)
-    uploads, downloads = [], []
-    up, down = emulated_cupy.asarray, emulated_cupy.asnumpy
-    put = emulated_cupy.ndarray.set
-
-    def asarray(array, *rest, **options):
-        if isinstance(array, np.ndarray) and not isinstance(
-            array, emulated_cupy.ndarray
-        ):
-            uploads.append(array.nbytes)
-        return up(array, *rest, **options)
-
-    def asnumpy(array, *rest):
-        downloads.append(array.nbytes)
-        return down(array, *rest)
-
-    def set_row(array, host, stream=None):
-        rows.append(host.nbytes)
-        put(array, host, stream)
-
-    rows = []
-    monkeypatch.setattr(emulated_cupy.ndarray, "set", set_row)
-    monkeypatch.setattr(emulated_cupy, "asarray", asarray)
-    monkeypatch.setattr(emulated_cupy, "asnumpy", asnumpy)
-    result = gpc.kcc(
-        ens, 4, "c", n_init=1, refine=False, backend="cupy", random_state=0
+    options = {"n_init": n_init, "init": "random", "on_unlabelled": "keep"}
+    iterations, before = copies_by_iteration(
+        emulated_cupy,
+        monkeypatch,
+        lambda: FITS[name](ens, 4, backend="cupy", random_state=3, **options),
     )
-    codes = ens.codes.nbytes
-    assert sum(rows) == codes
-    assert max(uploads) < codes
-    counts = 8 * int(ens.offsets[-1]) * 4
-    assert max(downloads) <= max(counts, 400)
-    assert sum(downloads) <= (counts + 64) * (result.n_iter + 1)
+    assert sum(size for way, size in before if way == "up") >= ens.codes.nbytes
+    assert len(iterations) > 2
+    for n_active, copies in iterations[1:]:
+        sums = 8 * n_active * 4  # of one partition, or of one label
+        numbers = 16 if name == "ipvc" else 8  # objects moved, and a hash
+        down = [size for way, size in copies if way == "down"]
+        up = [size for way, size in copies if way == "up"]
+        if name == "sec with gaps":  # also weights of absent objects, for each use
+            assert 1 <= down.count(12 * sums) <= 2
+            down = [size for size in down if size != 12 * sums]
+        assert down == [int(ens.offsets[-1]) * sums + numbers * n_active]
+        # norms and sums that only the host can make to the bit
+        made = {"l5": [12 * sums], "sec": [12 * sums, sums // 2]}
+        made["sec with gaps"] = made["l5"]
+        assert up == made.get(name, [])
+
+
+def test_constants_are_known_by_their_contents(emulated_cupy):
+    gpu, copies = choose_backend("cupy", None).gpu, emulated_cupy.machine.copies
+    numbers = np.arange(4)
+    first = gpu.constant(numbers)
+    copies.clear()
+    assert gpu.constant(numbers.copy()) is first
+    assert not copies
+    for other in (numbers.astype(np.int32), numbers.reshape(2, 2), numbers + 1):
+        assert np.array_equal(gpu.constant(other).get(), other)
+    numbers[0] = 9  # whoever changes it gets another
+    assert gpu.constant(numbers).get().tolist() == [9, 1, 2, 3]
+    assert gpu.constant(np.arange(4)) is first
+    for k in range(100, 163):
+        gpu.constant(np.array([k]))
+    assert gpu.constant(np.arange(4)) is first  # used last of those before
+    copies.clear()
+    gpu.constant(numbers)
+    assert copies == [("up", 32)]
+
+
+def test_several_arrays_come_back_in_one_copy(emulated_cupy):
+    backend, copies = choose_backend("cupy", None), emulated_cupy.machine.copies
+    given = [
+        np.arange(3),
+        np.arange(24).reshape(2, 3, 4) - 5,
+        np.array([2**64 - 1], np.uint64),
+    ]
+    there = [backend.to_device(array) for array in given]
+    copies.clear()
+    found = backend.bring(*there)
+    assert copies == [("down", 8 * 28)]
+    device = emulated_cupy.machine.device()
+    device.fails = lambda number, nbytes: True
+    alone = backend.bring(*there)
+    for arrays in (found, alone):
+        for got, right in zip(arrays, given, strict=True):
+            assert got.dtype == right.dtype
+            assert np.array_equal(got, right)
+            assert got.flags.writeable
+
+
+def test_large_arrays_leave_no_pinned_memory_behind(emulated_cupy, monkeypatch):
+    """CuPy keeps as much as an array takes that goes through ``asarray``."""
+    monkeypatch.setattr("gpu_consensus.backends.cupy_backend.LARGE", 1000)
+    labels, _ = noisy(3, n=1500, r=4)
+    result = gpc.kcc(
+        gpc.Ensemble(labels), 3, n_init=2, refine=False, backend="cupy", random_state=0
+    )
+    assert result.backend == "cupy"
+    assert emulated_cupy.machine.staged < 1000
+    backend = choose_backend("cupy", None)
+    strange = np.arange(1200).reshape(30, 40)[::2, ::-1]
+    assert np.array_equal(backend.to_device(strange).get(), strange)
+    with fakecuml.installed(emulated_cupy):
+        X = np.asfortranarray(np.random.default_rng(0).normal(size=(300, 4)))
+        gpc.generate_partitions(X, 2, n_clusters=2, backend="cupy", random_state=0)
+    assert emulated_cupy.machine.staged < X.nbytes
 
 
 def test_codes_larger_than_the_device_are_streamed():
@@ -328,6 +414,60 @@ def test_numpy_codes_in_the_wrong_place_are_refused(device):
         device.count(np.zeros((1, 3), np.uint8), np.array([0, 2]), np.zeros((1, 3)), 1)
 
 
+def test_arrays_in_two_places_are_refused_by_name(device):
+    """CuPy would hand the bytes of a NumPy array to the kernel as an address."""
+    up = device.to_device
+    held, offsets = up(np.zeros((1, 3), np.uint8)), np.array([0, 2])
+    here = np.zeros((1, 3), np.uint8)
+    table, shares = np.zeros((2, 1, 2), np.float32), np.zeros((3, 1, 2))
+    weight, counts = np.zeros(3, np.float32), np.zeros((2, 1, 2), np.int64)
+    calls = {
+        "assignment": lambda: device.count(held, offsets, here, 2),
+        "before": lambda: device.recount(held, offsets, here, up(here), up(counts)),
+        "after": lambda: device.recount(held, offsets, up(here), here, up(counts)),
+        "counts": lambda: device.recount(held, offsets, up(here), up(here), counts),
+        "table": lambda: device.assign(held, offsets, table),
+        "row_weight": lambda: device.assign(
+            held, offsets, up(table), row_weight=weight, row_table=up(table)
+        ),
+        "row_table": lambda: device.assign(
+            held, offsets, up(table), row_weight=up(weight), row_table=table
+        ),
+        "responsibilities": lambda: device.soft_count(held, offsets, shares),
+    }
+    for name, call in calls.items():
+        with pytest.raises(TypeError, match=f"^{name} is on the host but the codes"):
+            call()
+    with pytest.raises(TypeError, match=r"^table is on the host"):
+        device.scores(held, offsets, shares[:2])
+    with pytest.raises(TypeError, match=r"^row_weight is on the host"):
+        device.weigh(held, offsets, up(here), np.zeros(3, np.int64), 2)
+
+
+def test_small_arguments_may_be_in_either_place(device):
+    labels, truth = noisy(7)
+    ens, up = gpc.Ensemble(labels), device.to_device
+    whole = gpc.Ensemble.from_codes(
+        up(np.array(ens.codes)),
+        up(ens.n_labels),
+        up(np.ones(12)),
+        marginals=up(np.array(ens.marginals)),
+        categories=[up(np.arange(k_i)) for k_i in ens.n_labels],
+    )
+    vectors = gpc.Ensemble.from_partitions([up(labels[:, 0]), *labels.T[1:]])
+    options = {"random_state": 0, "backend": "cupy"}
+    expected = gpc.kcc(ens, 3, weights=np.ones(12), init=labels[:, 0] % 3, **options)
+    for given in (ens, whole, vectors):
+        found = gpc.kcc(
+            given, 3, weights=up(np.ones(12)), init=up(labels[:, 0] % 3), **options
+        )
+        assert np.array_equal(device.to_host(found.labels), expected.labels)
+    assert np.array_equal(whole.encode(up(labels)), ens.encode(labels))
+    for name in ("adjusted_rand", "nmi", "purity", "van_dongen"):
+        metric = getattr(gpc.metrics, name)
+        assert metric(up(truth), expected.labels) == metric(truth, expected.labels)
+
+
 def test_codes_on_another_device_are_refused():
     with emulated(BIG, BIG) as cupy:
         ens = gpc.Ensemble(noisy(0)[0])
@@ -407,32 +547,61 @@ def test_the_doctor_finds_a_wrong_kernel(emulated_cupy, monkeypatch):
     assert "WRONG RESULTS, do not use it" in str(sick)
 
 
-def test_stages_have_names_for_the_profiler(emulated_cupy, monkeypatch):
-    seen = []
+@pytest.fixture
+def ranges(monkeypatch):
+    """What a profiler would show: each range, with those that it lies in."""
+    seen, around = set(), []
 
     class Range:
         def __init__(self, name):
-            seen.append(name)
+            self.name = name.removeprefix("gpu_consensus.")
 
         def __enter__(self):
-            return self
+            around.append(self.name)
+            seen.add("/".join(around))
 
         def __exit__(self, *_):
-            return None
+            assert around.pop() == self.name
 
     fake = types.ModuleType("nvtx")
     fake.annotate = Range
     monkeypatch.setitem(sys.modules, "nvtx", fake)
     cuda_compile._nvtx.cache_clear()
-    try:
-        gpc.kcc(noisy(0)[0], 3, backend="cupy", random_state=0)
-    finally:
-        cuda_compile._nvtx.cache_clear()
+    yield seen
+    cuda_compile._nvtx.cache_clear()
+    assert not around
+
+
+def test_stages_have_names_for_the_profiler(emulated_cupy, ranges):
+    gpc.kcc(noisy(0)[0], 3, backend="cupy", random_state=0, init="careful")
     assert {
-        "gpu_consensus.assign",
-        "gpu_consensus.recount",
-        "gpu_consensus.table",
-    } <= set(seen)
+        "upload",
+        "seeding/assign",
+        "seeding/count",
+        "iteration/table",
+        "iteration/assign",
+        "iteration/recount",
+        "refine",
+    } <= ranges
+
+
+def test_streams_and_generation_have_names_too(ranges):
+    with emulated(DeviceSpec(multiprocessors=2, memory=80_000)):
+        labels, _ = noisy(9, n=3000, r=20)
+        gpc.kcc(labels, 4, "c", n_init=1, refine=False, backend="cupy", random_state=0)
+        assert "iteration/stream" in ranges
+    with emulated() as cupy, fakecuml.installed(cupy):
+        X = np.random.default_rng(0).normal(size=(30, 2))
+        ranges.clear()
+        gpc.generate_partitions(X, 2, n_clusters=2, backend="cupy", random_state=0)
+    assert ranges == {"upload", "generation"}
+
+
+def test_no_profiler_is_loaded_without_a_device(monkeypatch):
+    monkeypatch.setitem(sys.modules, "nvtx", None)  # would raise ModuleNotFoundError
+    cuda_compile._nvtx.cache_clear()
+    gpc.kcc(noisy(0)[0], 3, backend="numpy", random_state=0)
+    assert not cuda_compile._nvtx.cache_info().currsize
 
 
 def test_wrong_arguments_would_not_pass_the_emulator(emulated_cupy):

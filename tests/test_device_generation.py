@@ -105,16 +105,41 @@ def test_checkpoints_work_on_the_device_too(cupy, tmp_path):
     assert np.array_equal(first.codes.get(), again.codes.get()[:4])
 
 
-def test_the_estimator_runs_on_the_device_and_says_it_is_not_repeatable(cupy):
+def test_the_estimator_runs_on_the_device(cupy):
     X, truth = blobs()
-    model = gpc.ConsensusClustering(
-        3, n_partitions=6, strategy="restarts", backend="cupy", random_state=0
-    )
-    assert model.__sklearn_tags__().non_deterministic
-    assert not gpc.ConsensusClustering(3).__sklearn_tags__().non_deterministic
-    model.fit(X)
+    options = {"n_partitions": 6, "strategy": "restarts", "random_state": 0}
+    model = gpc.ConsensusClustering(3, backend="cupy", **options).fit(X)
     assert model.consensus_.backend == "cupy"
     assert gpc.metrics.adjusted_rand(truth, model.labels_) > 0.9
+    model = gpc.ConsensusClustering(3, **options).fit(cupy.asarray(X))
+    assert model.n_features_in_ == 6
+    assert isinstance(model.ensemble_.codes, cupy.ndarray)
+    assert gpc.metrics.adjusted_rand(truth, model.labels_) > 0.9
+    model = gpc.ConsensusClustering(3, backend="numpy", **options)
+    assert isinstance(model.fit(cupy.asarray(X)).labels_, np.ndarray)
+    with pytest.raises(ValueError, match=r"X has shape \(90,\) and type float64; it"):
+        model.fit(cupy.asarray(X)[:, 0])
+
+
+def test_the_tag_says_whether_cuml_makes_the_partitions(cupy):
+    X, _ = blobs()
+
+    def is_loose(X=None, **options):
+        model = gpc.ConsensusClustering(3, n_partitions=4, random_state=0, **options)
+        if X is not None:
+            model.fit(X)
+        return model.__sklearn_tags__().non_deterministic
+
+    on_host = {"generate_options": {"backend": "numpy"}}
+    assert is_loose(backend="cupy")
+    assert not is_loose(backend="cupy", **on_host)
+    assert not is_loose(X, backend="cupy", **on_host)
+    assert is_loose(backend="numpy", generate_options={"backend": "cupy"})
+    assert not is_loose(backend="cupy", method="lambda_consensus")
+    assert not is_loose()
+    assert not is_loose(X)
+    assert is_loose(cupy.asarray(X))
+    assert not is_loose(cupy.asarray(X), **on_host)
 
 
 def test_kmeans_of_the_backend(cupy):

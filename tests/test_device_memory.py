@@ -4,6 +4,7 @@ Allocations are made to fail one after the other, every one once, and from a siz
 """
 
 import contextlib
+import importlib
 import re
 import traceback
 import warnings
@@ -60,7 +61,7 @@ def outcomes(cupy, work, first=1):
                 work()
             except DeviceMemoryError as error:
                 cured = re.search(
-                    "; (lower n_init|set memory_limit|ask for f|use backend)",
+                    "; (lower n_init|lower n_clu|set memory_limit|ask for f|use back)",
                     str(error),
                 )
                 ended.append("clear" if cured else str(error))
@@ -214,6 +215,88 @@ def test_waves_of_climbs_are_halved(emulated_cupy):
         assert np.array_equal(got, right)
 
 
+PAIRWISE = {
+    "hac": lambda ens, **options: gpc.hac(ens, 3, **options),
+    "furthest": lambda ens, **options: gpc.furthest(ens, 3, **options),
+    "fusion_transfer": gpc.fusion_transfer,
+    "correspondence": lambda ens, **options: gpc.correspondence(
+        ens, 3, random_state=0, **options
+    ),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", PAIRWISE)
+def test_pairs_of_codes_larger_than_the_device(monkeypatch, name, weighted):
+    n, r, memory = (6000, 12, 48_000) if name == "correspondence" else (520, 80, 40_000)
+    module = importlib.import_module("gpu_consensus.methods.correspondence")
+    monkeypatch.setattr(module, "_BLOCK", 1000)
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(n)[:, None] % 3, r, axis=1)
+    for new in (rng.integers(3, size=(n, r)), -1):
+        labels = np.where(rng.random((n, r)) < 0.1, new, labels)
+    ens = gpc.Ensemble(labels, np.arange(r) // (r // 2) + 1 if weighted else None)
+    assert ens.codes.nbytes > memory
+    expected = PAIRWISE[name](ens, backend="numpy")
+    with emulated(DeviceSpec(multiprocessors=2, memory=memory)) as cupy:
+        found = PAIRWISE[name](ens, backend="cupy")
+        assert cupy.machine.device().peak <= memory
+    assert found.backend == "cupy"
+    assert np.array_equal(found.labels, expected.labels)
+    assert found.objective == expected.objective
+
+
+def test_tiles_of_pairs_are_halved(emulated_cupy):
+    codes = np.random.default_rng(0).integers(3, size=(5, 40), dtype=np.uint8)
+    n_labels, rows, columns = np.full(5, 2), np.arange(30), np.arange(3, 40)
+    expected = NumpyBackend().coassociation(codes, n_labels, rows, columns)
+    backend = choose_backend("cupy", None)
+    for held in (backend.hold(codes), StreamedCodes(emulated_cupy, codes)):
+        with (
+            failing(emulated_cupy, lambda number, nbytes: nbytes > 2048),
+            pytest.warns(DeviceMemoryWarning) as said,
+        ):
+            found = backend.pairs(held, n_labels, rows, columns)
+        assert "1110 pairs at once; going on with 555" in str(said[0].message)
+        assert len(said) == 2  # others of the same size are not tried
+        for got, right in zip(found, expected, strict=True):
+            assert np.array_equal(got, right)
+        with (
+            failing(emulated_cupy, lambda number, nbytes: True),
+            pytest.warns(DeviceMemoryWarning),
+            pytest.raises(DeviceMemoryError, match="a pair of objects; use backend="),
+        ):
+            backend.pairs(held, n_labels, rows, columns)
+        assert backend.pairs(held, n_labels, rows[:0], columns).same.shape == (0, 37)
+
+
+def test_few_pairs_are_tried_however_full_the_device_seems(emulated_cupy, monkeypatch):
+    backend = choose_backend("cupy", None)
+    held = backend.hold(np.zeros((2, 60), np.uint8))
+    tiles, count = [], backend.coassociation
+
+    def noted(codes, n_labels, rows, columns):
+        tiles.append((len(rows), len(columns)))
+        return count(codes, n_labels, rows, columns)
+
+    monkeypatch.setattr(backend, "coassociation", noted)
+    monkeypatch.setattr(backend.gpu, "free_memory", lambda: 0)
+    found = backend.pairs(held, np.array([1, 1]), np.arange(60), np.arange(60))
+    assert found.same.min() == 2
+    assert tiles == [(30, 30)] * 4  # 8 kB each
+
+
+def test_climbs_that_do_not_fit_say_what_helps():
+    """Every climb reads all codes: there is nothing to stream."""
+    labels, _ = noisy(2, n=300, r=40)
+    with (
+        emulated(DeviceSpec(multiprocessors=2, memory=8_000)),
+        pytest.warns(DeviceMemoryWarning, match="counting them when needed"),
+        pytest.raises(DeviceMemoryError, match=r"array of 12[.]0 kB; use backend="),
+    ):
+        gpc.least_squares(labels, backend="cupy")
+
+
 @pytest.mark.filterwarnings("ignore:the device has no memory left for:UserWarning")
 def test_no_room_for_a_single_climb_says_what_helps(emulated_cupy):
     codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(8)
@@ -347,18 +430,24 @@ def test_what_cannot_be_halved_says_what_helps(emulated_cupy):
     ens = gpc.Ensemble(labels)
     backend = choose_backend("cupy", None)
     held = backend.hold(ens.codes)
+    assignment = backend.to_device(np.zeros((2, 60), np.uint8))
     with failing(emulated_cupy, lambda number, nbytes: True):
         with (
             pytest.warns(DeviceMemoryWarning),
-            pytest.raises(DeviceMemoryError, match="one object at a time; lower n_in"),
+            pytest.raises(DeviceMemoryError, match="one object at a time; use backend"),
         ):
             list(backend.blocks(held, 3, None))
         with pytest.raises(
             DeviceMemoryError,
-            match=r"2 tables of \d+ labels x n_clusters=3; lower n_init or n_clusters",
+            match=r"2 tables of \d+ labels x n_clusters=3; lower n_clusters, or use",
         ):
-            backend.count(held, ens.offsets, np.zeros((2, 60), np.uint8), 3)
-        with pytest.raises(DeviceMemoryError, match="an array of 60 B; lower n_init"):
+            backend.count(held, ens.offsets, assignment, 3)
+        with pytest.raises(DeviceMemoryError, match="an array of 60 B; use backend="):
+            backend.to_device(np.zeros(60, np.uint8))
+        with (
+            pytest.raises(DeviceMemoryError, match="an array of 60 B; do this"),
+            backend.memory_for("all", "do this"),
+        ):
             backend.to_device(np.zeros(60, np.uint8))
         with pytest.raises(DeviceMemoryError, match="a tile of 2 x 3 pairs; ask for"):
             backend.coassociation(held, ens.n_labels, np.arange(2), np.arange(3))

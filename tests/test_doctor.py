@@ -12,7 +12,8 @@ from gpu_consensus.doctor.primitives import FITS, PRIMITIVES
 from gpu_consensus.doctor.self_test import self_test
 from gpu_consensus.loop import refine as refine_module
 
-ASKED = {"memory_for", "chunk_rows"}  # how much memory: no result depends on them
+# how much memory, and a name for the profiler: no result depends on them
+ASKED = {"memory_for", "chunk_rows", "stage"}
 PROTOCOL = {name for name in vars(Backend) if name[0] != "_"} - ASKED - {"xp"}
 NUMBA = [
     *("label_sums", "pick", "reassign", "table_change", "unsettled"),

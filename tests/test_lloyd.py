@@ -9,6 +9,8 @@ from gpu_consensus.arrays import to_host
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.loop import checkpoint
+from gpu_consensus.loop import lloyd as lloyd_module
+from gpu_consensus.loop.hashing import hash_assignments
 from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
 from gpu_consensus.loop.utilities import Segments, parse_utility
 from gpu_consensus.methods.kcc import KccRule
@@ -79,6 +81,31 @@ def test_undoing_gives_a_complete_first_assignment_back():
     starts.objective[:] = rule.objective(to_host(starts.counts))
     lloyd(problem, Rises(rule, 1), starts, max_iter=10)
     assert np.array_equal(on_host(problem, starts).assignment, seeds)
+
+
+def test_hashes_are_those_of_repaired_assignments(monkeypatch):
+    """IPVC stops when an assignment comes back, so what it has seen must be true."""
+    iterate, repaired = lloyd_module._Run.iterate, []
+    repair = lloyd_module._Run._repair
+
+    def checked(run):
+        iterate(run)
+        for q in run.active:
+            row = to_host(run.state.assignment[q])
+            (found,) = hash_assignments(np, [row], run.problem.n_clusters)
+            assert int(found) in run.state.seen[q]
+
+    def noted(run, *args):
+        repaired.extend(found := repair(run, *args))
+        return found
+
+    monkeypatch.setattr(lloyd_module._Run, "iterate", checked)
+    monkeypatch.setattr(lloyd_module._Run, "_repair", noted)
+    rng = np.random.default_rng(6)
+    rng.integers(2, size=3)
+    labels = rng.integers(3, size=(9, 3))
+    gpc.ipvc(labels, 3, n_init=3, init="random", random_state=0)
+    assert repaired
 
 
 def test_undoing_repeats_the_repairs():

@@ -61,7 +61,7 @@ def add_rem_add(
         )
 
     most = min(n_starts, _BLOCKS * gpu.n_processors, gpu.free_memory() // 16 // n)
-    scratch, wave = for_fewer(xp, reserve, max(1, most), ELSEWHERE)
+    scratch, wave = for_fewer(xp, reserve, max(1, most))
     states, totals, n_flips, slots = scratch
     tail = (
         np.int64(threshold[0]),

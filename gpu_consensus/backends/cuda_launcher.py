@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device
 from gpu_consensus.backends.cuda_compile import compiled
 from gpu_consensus.backends.cuda_source import Kernel
 from gpu_consensus.backends.protocol import Codes, Offsets
 
+_MOST_CONSTANTS = 64  # a fit has about eight
 MOST_GRID_Y = 65_535
 FREE_SHARED = 48 << 10
 """Bytes of shared memory that a block may have without asking."""
@@ -31,6 +33,39 @@ class Launcher:
         self.shared_free = min(self.shared_limit, FREE_SHARED)
         self.shared_per_processor = int(attributes["MaxSharedMemoryPerMultiprocessor"])
         self.n_processors = int(attributes["MultiProcessorCount"])
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
+
+    def constant(self, array: npt.NDArray[Any]) -> Any:
+        """Return a small array on the device, where it stays as long as this object.
+
+        It is known by its contents, so whoever changes it gets another. What is not
+        asked for any more goes first when there are many.
+        """
+        key = (array.dtype.str, array.shape, array.tobytes())
+        there = self._constants.pop(key, None)
+        if there is None:
+            there = self.xp.asarray(np.ascontiguousarray(array))
+        self._constants[key] = there
+        if len(self._constants) > _MOST_CONSTANTS:
+            del self._constants[next(iter(self._constants))]
+        return there
+
+    def check(self, codes: Codes | None, **arrays: Any) -> None:
+        """Raise an error for a NumPy array among those that should be on the device.
+
+        CuPy would hand its first bytes to the kernel as if they were an address.
+        """
+        if codes is not None and not on_device(codes):
+            raise TypeError(
+                "the cupy backend was given NumPy codes; move them with ens.to('cupy') "
+                "or let the method do it."
+            )
+        for name, array in arrays.items():
+            if array is not None and not on_device(array):
+                raise TypeError(
+                    f"{name} is on the host but the codes are on a CUDA device; move "
+                    "it with cupy.asarray, or the codes with ens.to('numpy')."
+                )
 
     def launch(
         self,
@@ -64,16 +99,12 @@ class Launcher:
             np.int64(stride),
             np.int64(0),
             np.int64(codes.shape[1]),
-            self.xp.asarray(offsets.astype(np.int32)),
+            self.constant(offsets.astype(np.int32)),
         )
 
     def strided(self, codes: Codes) -> tuple[Codes, int]:
         """Return codes whose objects lie side by side, and their stride."""
-        if not on_device(codes):
-            raise TypeError(
-                "the cupy backend was given NumPy codes; move them with ens.to('cupy') "
-                "or let the method do it."
-            )
+        self.check(codes)
         if codes.strides[1] != codes.itemsize:
             codes = self.xp.ascontiguousarray(codes)
         return codes, codes.strides[0] // codes.itemsize

@@ -26,10 +26,13 @@ from gpu_consensus.backends.cuda_source import (
 from gpu_consensus.backends.device_assign import assign_rows
 from gpu_consensus.backends.device_memory import (
     DeviceMemoryWarning,
+    cured_by,
     for_fewer,
     in_parts,
     room_for,
+    what_helps,
 )
+from gpu_consensus.backends.device_pairs import count_pairs
 from gpu_consensus.backends.device_table import make_table, what_table_needs
 from gpu_consensus.backends.launch_plan import count_groups
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
@@ -42,9 +45,10 @@ from gpu_consensus.backends.protocol import (
     Counts,
     Offsets,
     Table,
+    TableRecipe,
     Threshold,
 )
-from gpu_consensus.backends.streamed_codes import StreamedCodes, upload
+from gpu_consensus.backends.streamed_codes import LARGE, StreamedCodes, upload
 from gpu_consensus.progress import Advance
 from gpu_consensus.warn import warn
 
@@ -69,18 +73,38 @@ class CupyBackend:
 
     def to_device(self, array: Any) -> Any:
         """See the Protocol."""
-        with room_for(
-            f"an array of {size_text(array.nbytes)}", f"lower n_init, or {_FEWER}"
-        ):
-            return self.xp.asarray(array)
+        with room_for(f"an array of {size_text(array.nbytes)}", what_helps()):
+            if on_device(array) or array.nbytes < LARGE:
+                return self.xp.asarray(array)
+            return upload(self.xp, array)
 
     def to_host(self, array: Any) -> Any:
         """See the Protocol."""
         return self.xp.asnumpy(array)
 
+    def bring(self, *arrays: Any) -> tuple[Any, ...]:
+        """See the Protocol: packed on the device, so that the host waits once."""
+        sizes = [int(array.size) for array in arrays]
+        ends = np.cumsum(sizes)
+        try:
+            packed = self.xp.empty(int(ends[-1]), np.int64)
+        except MemoryError:  # one after the other needs none, and is only slower
+            return tuple(self.to_host(array) for array in arrays)
+        for array, size, end in zip(arrays, sizes, ends.tolist(), strict=True):
+            packed[end - size : end] = array.reshape(-1).view(np.int64)
+        parts = np.split(self.to_host(packed), ends[:-1])
+        return tuple(
+            part.view(array.dtype).reshape(array.shape)
+            for part, array in zip(parts, arrays, strict=True)
+        )
+
+    def stage(self, name: str) -> AbstractContextManager[Any]:
+        """See the Protocol."""
+        return stage(name)
+
     def memory_for(self, what: str, cure: str) -> AbstractContextManager[None]:
         """See the Protocol."""
-        return room_for(what, cure)
+        return cured_by(what, cure)
 
     def hold(self, codes: Codes) -> Any:
         """See the Protocol: on the device if they fit, else streamed."""
@@ -96,7 +120,8 @@ class CupyBackend:
             return codes
         if codes.nbytes <= 0.6 * self.gpu.free_memory():
             try:
-                return upload(self.xp, codes)
+                with stage("upload"):
+                    return upload(self.xp, codes)
             except MemoryError:
                 warn(
                     f"the device has no memory left for {size_text(codes.nbytes)} of "
@@ -127,33 +152,44 @@ class CupyBackend:
             yield rows, codes[:, rows]
 
     def table(
-        self, rule: Rule, counts: Counts, rows: Sequence[Assignment]
+        self,
+        rule: Rule,
+        counts: Counts,
+        rows: Sequence[Assignment],
+        on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
         """See the Protocol; rules without a kernel make their table on the host."""
-        recipe = getattr(rule, "recipe", None)
+        self.gpu.check(None, counts=counts)
+        recipe: TableRecipe | None = getattr(rule, "recipe", None)
+        needed = recipe is None or recipe.norm is not None or recipe.row_sum is not None
+        if on_host is None and needed:
+            on_host = self.to_host(counts)
 
-        def moved(made: Table | None) -> Any:
+        def moved(made: Any) -> Any:
+            if made is None:
+                return None
             with room_for(*what_table_needs(counts.shape)):
-                return None if made is None else self.xp.asarray(made)
+                return self.xp.asarray(np.ascontiguousarray(made))
 
         if recipe is None:
-            table, row_table = rule.table(self.to_host(counts), rows)
+            assert on_host is not None
+            table, row_table = rule.table(on_host, rows)
             return moved(table), moved(row_table)
         with stage("table"):
-            gpu, row_table, norm = self.gpu, None, None
-            if recipe.norm is not None:
-                norm = recipe.norm(self.to_host(counts), rows)
+            gpu, row_table = self.gpu, None
+            norm = moved(None if recipe.norm is None else recipe.norm(on_host, rows))
             table = make_table(gpu, recipe, recipe.utility, counts, norm)
             if recipe.row_utility is not None:
                 row_table = make_table(gpu, recipe, recipe.row_utility, counts, norm)
             elif recipe.row_sum is not None:
-                row_table = moved(recipe.row_sum(self.to_host(counts), rows))
+                row_table = moved(recipe.row_sum(on_host, rows))
             return table, row_table
 
     def count(
         self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int
     ) -> Counts:
         """See the Protocol."""
+        self.gpu.check(codes, assignment=assignment)
         counts = self._zeros(int(offsets[-1]), len(assignment), n_clusters)
         with stage("count"):
             self._count(codes, offsets, None, assignment, counts)
@@ -174,6 +210,7 @@ class CupyBackend:
         counts: Counts,
     ) -> None:
         """See the Protocol."""
+        self.gpu.check(codes, before=before, after=after, counts=counts)
         with stage("recount"):
             self._count(codes, offsets, before, after, counts)
 
@@ -198,7 +235,7 @@ class CupyBackend:
                 (256,),
                 (
                     *self.gpu.rows(codes[:, rows], offsets),
-                    self.xp.asarray(groups),
+                    self.gpu.constant(groups),
                     np.int32(len(groups) - 1),
                     np.int32(bins),
                     NULL if before is None else contiguous(before[:, rows]),
@@ -225,6 +262,7 @@ class CupyBackend:
         gap: bool = False,
     ) -> Assigned:
         """See the Protocol."""
+        self.gpu.check(codes, table=table, row_weight=row_weight, row_table=row_table)
         _, n_restarts, n_clusters = table.shape
         shape, xp = (n_restarts, codes.shape[1]), self.xp
         with room_for(f"the clusters of {shape[1]} objects", _FEWER):
@@ -247,6 +285,7 @@ class CupyBackend:
         self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
         """See the Protocol."""
+        self.gpu.check(codes, table=table)
         n_rows, n_columns = codes.shape[1], int(np.prod(table.shape[1:]))
         with stage("scores"), room_for(f"all scores of {n_rows} objects", _FEWER):
             score: npt.NDArray[np.float64] = self.xp.empty(
@@ -273,6 +312,7 @@ class CupyBackend:
         responsibilities: npt.NDArray[np.float64],
     ) -> Counts:
         """See the Protocol."""
+        self.gpu.check(codes, responsibilities=responsibilities)
         n_samples, n_restarts, n_clusters = responsibilities.shape
         n_columns = n_restarts * n_clusters
         counts = self._zeros(int(offsets[-1]), n_restarts, n_clusters)
@@ -309,6 +349,7 @@ class CupyBackend:
         n_clusters: int,
     ) -> Counts:
         """See the Protocol."""
+        self.gpu.check(codes, assignment=assignment, row_weight=row_weight)
         n_restarts, n_samples = assignment.shape
         total = self._zeros(len(codes), n_restarts, n_clusters)
 
@@ -350,7 +391,7 @@ class CupyBackend:
                 (
                     codes,
                     np.int64(stride),
-                    xp.asarray(np.asarray(n_labels, dtype=np.int32)),
+                    self.gpu.constant(np.asarray(n_labels, dtype=np.int32)),
                     np.int32(len(codes)),
                     xp.asarray(rows, np.int64),
                     np.int32(shape[0]),
@@ -361,6 +402,12 @@ class CupyBackend:
                 ),
             )
         return Coassociation(same, both)
+
+    def pairs(
+        self, held: Any, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
+    ) -> Coassociation:
+        """See the Protocol."""
+        return count_pairs(self, held, n_labels, rows, columns)
 
     def add_rem_add(
         self,

@@ -43,7 +43,7 @@ def assign_rows(
     together = max(1, gpu.shared_per_processor // (plan.shared + 1024))
     blocks = -(-n_rows // (plan.threads * plan.rows))
     grid = (min(blocks, gpu.n_processors * min(together, 4)),)
-    pieces, table = xp.asarray(plan.pieces), xp.ascontiguousarray(table)
+    pieces, table = gpu.constant(plan.pieces), xp.ascontiguousarray(table)
     flat = NULL if row_table is None else xp.ascontiguousarray(row_table)
     weight = NULL if row_weight is None else xp.ascontiguousarray(row_weight[rows])
     for begin, end in plan.tiles:

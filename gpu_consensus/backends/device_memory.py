@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from gpu_consensus.warn import warn
@@ -16,7 +17,7 @@ Result = TypeVar("Result")
 
 ELSEWHERE = "use backend='numba' or 'numpy', or free memory that others hold"
 """What helps where there is nothing to ask for less of."""
-_LESS = "lower n_init or n_clusters, or free memory that others hold"
+_cure: ContextVar[str | None] = ContextVar("cure", default=None)
 
 
 class DeviceMemoryWarning(UserWarning):
@@ -51,6 +52,22 @@ left for a table of 3 x 2 x 2; lower n_init (Out of memory allocating 512 bytes)
         ) from error
 
 
+@contextmanager
+def cured_by(what: str, cure: str) -> Iterator[None]:
+    """As ``room_for``; the cure holds for all within that know no better one."""
+    token = _cure.set(cure)
+    try:
+        with room_for(what, cure):
+            yield
+    finally:
+        _cure.reset(token)
+
+
+def what_helps(otherwise: str = ELSEWHERE) -> str:
+    """Return the cure that the method at work names, or one that always helps."""
+    return _cure.get() or otherwise
+
+
 def in_parts(xp: Any, work: Callable[[slice], None], n_rows: int) -> None:
     """Do work over objects at once, or in halves of halves when memory runs out.
 
@@ -64,27 +81,26 @@ def in_parts(xp: Any, work: Callable[[slice], None], n_rows: int) -> None:
             work(rows)
             continue
         except MemoryError as error:
-            _smallest(size, error, _LESS)
+            _smallest(size, error, what_helps())
         # here, not above: an error that is being handled keeps its arrays alive
-        _go_on(xp, size)
+        go_on(xp, size)
         middle = rows.start + size // 2
         todo += [slice(middle, rows.stop), slice(rows.start, middle)]
 
 
 def for_fewer(
-    xp: Any, make: Callable[[int], Result], n_rows: int, cure: str = _LESS
+    xp: Any, make: Callable[[int], Result], n_rows: int
 ) -> tuple[Result, int]:
     """Make something for ``n_rows`` objects, or for half as many until it fits.
 
-    Returns it with the number of objects that it is for; ``cure`` is what helps if
-    there is no room for one.
+    Returns it with the number of objects that it is for.
     """
     while True:
         try:
             return make(n_rows), n_rows
         except MemoryError as error:
-            _smallest(n_rows, error, cure)
-        n_rows = _go_on(xp, n_rows)
+            _smallest(n_rows, error, what_helps())
+        n_rows = go_on(xp, n_rows)
 
 
 def _smallest(size: int, error: MemoryError, cure: str) -> None:
@@ -96,12 +112,12 @@ def _smallest(size: int, error: MemoryError, cure: str) -> None:
             raise error
 
 
-def _go_on(xp: Any, size: int) -> int:
+def go_on(xp: Any, size: int, things: str = "objects") -> int:
     """Give cached memory back, say so, and return half the size."""
     xp.get_default_memory_pool().free_all_blocks()
     half = -(-size // 2)
     warn(
-        f"the device has no memory left for {size} objects at once; going on with "
+        f"the device has no memory left for {size} {things} at once; going on with "
         f"{half}.",
         DeviceMemoryWarning,
     )

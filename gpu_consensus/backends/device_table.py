@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.cuda_launcher import NULL, Launcher
 from gpu_consensus.backends.cuda_source import table_kernel
-from gpu_consensus.backends.device_memory import room_for
+from gpu_consensus.backends.device_memory import ELSEWHERE, room_for, what_helps
 from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 
 
@@ -18,8 +18,7 @@ def what_table_needs(shape: tuple[int, ...]) -> tuple[str, str]:
     """
     return (
         f"{shape[1]} tables of {shape[0]} labels x n_clusters={shape[2]}",
-        "lower n_init or n_clusters, or set memory_limit so that fewer restarts run "
-        "together",
+        what_helps(f"lower n_clusters, or {ELSEWHERE}"),
     )
 
 
@@ -30,18 +29,21 @@ def make_table(
     counts: Counts,
     norms: npt.NDArray[np.float64] | None,
 ) -> Table:
-    """Return the table of a recipe, or its row table, (S, R, K), on the device."""
+    """Return the table of a recipe, or its row table, (S, R, K), on the device.
+
+    Counts and norms (r, R, K) are there.
+    """
     n_rows, n_restarts, n_clusters = counts.shape
     n_columns = n_restarts * n_clusters
     n_partitions = len(recipe.offsets) - 1
     xp, shape = gpu.xp, (n_partitions, n_columns)
     with room_for(*what_table_needs(counts.shape)):
         partition_of = np.repeat(np.arange(n_partitions), np.diff(recipe.offsets))
-        norm = NULL if norms is None else xp.asarray(norms.reshape(shape))
+        norm = NULL if norms is None else norms
         size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
         empty = xp.empty(shape, np.uint8)
-        marginals = xp.asarray(recipe.marginals)
-        first_row = xp.asarray(recipe.offsets.astype(np.int32))
+        marginals = gpu.constant(recipe.marginals)
+        first_row = gpu.constant(recipe.offsets.astype(np.int32))
         table: Table = xp.empty(counts.shape, np.float32)
         gpu.launch(
             table_kernel("table_sums", utility),
@@ -66,13 +68,13 @@ def make_table(
                 counts,
                 marginals,
                 first_row,
-                xp.asarray(partition_of.astype(np.int32)),
+                gpu.constant(partition_of.astype(np.int32)),
                 np.int32(n_rows),
                 np.int32(n_columns),
                 size,
                 square,
                 empty,
-                xp.asarray(recipe.weights),
+                gpu.constant(recipe.weights),
                 norm,
                 np.int32(recipe.power),
                 table,

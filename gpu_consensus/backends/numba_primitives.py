@@ -57,7 +57,11 @@ class NumbaPrimitives(NumpyBackend):
     """
 
     def table(
-        self, rule: Rule, counts: Counts, rows: Sequence[Assignment]
+        self,
+        rule: Rule,
+        counts: Counts,
+        rows: Sequence[Assignment],
+        on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
         """See the Protocol; rules without a recipe make their table themselves."""
         recipe: TableRecipe | None = getattr(rule, "recipe", None)

@@ -58,6 +58,14 @@ class NumpyBackend:
         """See the Protocol."""
         return array
 
+    def bring(self, *arrays: Any) -> tuple[Any, ...]:
+        """See the Protocol."""
+        return arrays
+
+    def stage(self, name: str) -> AbstractContextManager[Any]:
+        """See the Protocol."""
+        return nullcontext()
+
     def memory_for(self, what: str, cure: str) -> AbstractContextManager[None]:
         """See the Protocol."""
         return nullcontext()
@@ -79,7 +87,11 @@ class NumpyBackend:
             yield rows, codes[:, rows]
 
     def table(
-        self, rule: Rule, counts: Counts, rows: Sequence[Assignment]
+        self,
+        rule: Rule,
+        counts: Counts,
+        rows: Sequence[Assignment],
+        on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
         """See the Protocol."""
         return rule.table(counts, rows)
@@ -226,6 +238,12 @@ class NumpyBackend:
             same += (left[i][:, None] == right[i][None]) & present
             both += present
         return Coassociation(same, both)
+
+    def pairs(
+        self, held: Any, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
+    ) -> Coassociation:
+        """See the Protocol."""
+        return self.coassociation(held, n_labels, rows, columns)
 
     def add_rem_add(
         self,

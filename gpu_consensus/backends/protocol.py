@@ -118,6 +118,17 @@ class Backend(Protocol):
         """Bring an array of this backend to the host; nothing on the host."""
         ...
 
+    def bring(self, *arrays: Any) -> tuple[Any, ...]:
+        """Bring arrays of 64-bit integers to the host together, in one copy.
+
+        On the host they are the same arrays.
+        """
+        ...
+
+    def stage(self, name: str) -> AbstractContextManager[Any]:
+        """Return a context that a profiler of the device shows by name."""
+        ...
+
     def memory_for(self, what: str, cure: str) -> AbstractContextManager[None]:
         """Return a context in which want of device memory is said to be for ``what``.
 
@@ -126,7 +137,10 @@ class Backend(Protocol):
         ...
 
     def hold(self, codes: Codes) -> Any:
-        """Bring the codes of an ensemble to where they stay during a fit."""
+        """Bring the codes of an ensemble to where they stay during a fit.
+
+        A slice of what this returns holds the codes of some partitions likewise.
+        """
         ...
 
     def blocks(
@@ -140,9 +154,16 @@ class Backend(Protocol):
         ...
 
     def table(
-        self, rule: Rule, counts: Counts, rows: Sequence[Assignment]
+        self,
+        rule: Rule,
+        counts: Counts,
+        rows: Sequence[Assignment],
+        on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
-        """Return the tables of a rule, ``rule.table(counts, rows)``. Equal."""
+        """Return the tables of a rule, ``rule.table(counts, rows)``. Equal.
+
+        ``on_host`` are the same counts on the host, if they are there already.
+        """
         ...
 
     def count(
@@ -235,6 +256,15 @@ class Backend(Protocol):
         """Count in how many partitions two objects share a label, and both have one.
 
         ``rows`` and ``columns`` are indices of objects. Equal.
+        """
+        ...
+
+    def pairs(
+        self, held: Any, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
+    ) -> Coassociation:
+        """As ``coassociation``, of ``hold``'s codes and with the counts on the host.
+
+        Neither the codes nor the tile have to fit the memory of a device.
         """
         ...
 

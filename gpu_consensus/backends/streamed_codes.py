@@ -6,23 +6,31 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from gpu_consensus.backends.cuda_compile import stage
 from gpu_consensus.backends.device_memory import for_fewer
 from gpu_consensus.backends.protocol import Codes
 
+LARGE = 64 << 20
+"""Bytes of an array from which it goes to the device without a pinned copy."""
 _NO_PINNED_MEMORY = 2
 """What CUDA calls cudaErrorMemoryAllocation."""
 
 
-def upload(xp: Any, host: Codes) -> Codes:
-    """Copy codes to the device, partition by partition.
+def upload(xp: Any, host: npt.NDArray[Any]) -> Any:
+    """Copy a large array to the device.
 
-    ``cupy.asarray`` would first copy all of them to pinned memory, and keep that.
+    ``cupy.asarray`` would first copy all of it to pinned memory, and keep that. What
+    does not lie side by side on the host is made so row by row.
     """
-    codes: Codes = xp.empty(host.shape, host.dtype)
-    for here, there in zip(host, codes, strict=True):
-        there.set(here)
-    return codes
+    there = xp.empty(host.shape, host.dtype)
+    if host.flags.c_contiguous:
+        there.set(host)
+    else:
+        for row, here in zip(there, host, strict=True):
+            row.set(here)
+    return there
 
 
 class StreamedCodes:
@@ -42,6 +50,10 @@ class StreamedCodes:
         self.xp = xp
         self.host = host
         self.shape = host.shape
+
+    def __getitem__(self, partitions: slice) -> StreamedCodes:
+        """Return the codes of some partitions, streamed likewise."""
+        return StreamedCodes(self.xp, self.host[partitions])
 
     def blocks(self, step: int, scratch: int = 0) -> Iterator[tuple[slice, Codes]]:
         """Yield ranges of at most ``step`` objects with their codes on the device.
@@ -72,8 +84,10 @@ class StreamedCodes:
             if number >= 2:
                 arrived[side].synchronize()  # its pinned buffer is free again
                 copies.wait_event(used[side])  # and its device buffer
-            np.copyto(pinned[side][:, : rows.stop - rows.start], self.host[:, rows])
-            device[side].set(pinned[side], stream=copies)
+            with stage("stream"):
+                here = pinned[side][:, : rows.stop - rows.start]
+                np.copyto(here, self.host[:, rows])
+                device[side].set(pinned[side], stream=copies)
             arrived[side].record(copies)
 
         # CuPy hands out device memory again in the order of the current stream, which

@@ -129,6 +129,7 @@ def make_data(case: Case) -> Data:
 
 PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
     "to_device, to_host": lambda b, d: b.to_host(d.before),
+    "bring": lambda b, d: b.bring(d.counts, d.counts[:1]),
     "hold, blocks": lambda b, d: [
         _blocks(b, d.codes, limit) for limit in (None, 32 * 100)
     ],
@@ -168,6 +169,7 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
     "coassociation": lambda b, d: b.coassociation(
         d.codes, d.n_labels, d.few, d.objects[:40]
     ),
+    "pairs": lambda b, d: b.pairs(d.codes, d.n_labels, d.few, d.objects[:40]),
     "add_rem_add": lambda b, d: {
         "counted": b.add_rem_add(
             d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5)

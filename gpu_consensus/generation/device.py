@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import BackendError, require_device, why_no_device
+from gpu_consensus.backends.cuda_compile import stage
+from gpu_consensus.backends.streamed_codes import upload
 from gpu_consensus.features import check_features
 from gpu_consensus.generation import bases, views
 from gpu_consensus.generation.rows import is_sparse
@@ -51,17 +53,23 @@ def cuml_kmeans(X: Any, n_clusters: int, seed: int, max_iter: int = 100) -> Any:
     ).fit(X)
 
 
-def load_features(X: Any, metric: str) -> Any:
-    """Bring checked features to the device once, rows at unit length for "cosine"."""
-    xp = require_device()
-    if not on_device(X):
-        X = xp.asarray(check_features(X))
-    elif X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
+def check_form(X: Any) -> Any:
+    """Return features on the device, or raise if they are no table of numbers."""
+    if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
         raise ValueError(
             f"X has shape {X.shape} and type {X.dtype}; it should be a table of "
             "numbers, (n_samples, n_features)."
         )
-    elif X.dtype.kind != "f" or X.dtype.itemsize < 4:
+    return X
+
+
+def load_features(X: Any, metric: str) -> Any:
+    """Bring checked features to the device once, rows at unit length for "cosine"."""
+    xp = require_device()
+    if not on_device(X):
+        with stage("upload"):
+            X = upload(xp, np.ascontiguousarray(check_features(X)))
+    elif check_form(X).dtype.kind != "f" or X.dtype.itemsize < 4:
         X = X.astype(np.float32)
     bad = ~xp.isfinite(X).all(axis=1)
     if bool(bad.any()):
@@ -104,6 +112,10 @@ class DeviceMaker:
         """Bring an array to the device."""
         return require_device().asarray(array)
 
+    def empty(self, shape: tuple[int, ...]) -> Any:
+        """Return room for codes on the device."""
+        return require_device().empty(shape, np.uint8)
+
     def describe(self) -> dict[str, Any]:
         """Say what the call is, for a checkpoint."""
         return {
@@ -119,6 +131,10 @@ class DeviceMaker:
 
     def make(self, i: int, seed: np.random.SeedSequence) -> tuple[int, Any, int]:
         """Make partition ``i``: its number, its codes on the device and K_i."""
+        with stage("generation"):
+            return self._make(i, seed)
+
+    def _make(self, i: int, seed: np.random.SeedSequence) -> tuple[int, Any, int]:
         xp = require_device()
         rng = np.random.default_rng(seed)
         n = self.X.shape[0]

@@ -62,6 +62,10 @@ class HostMaker:
     rows: Rows | None
     lift = staticmethod(np.asarray)
 
+    def empty(self, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+        """Return room for codes."""
+        return np.empty(shape, dtype=np.uint8)
+
     def describe(self) -> dict[str, Any]:
         """Say what the call is, for a checkpoint."""
         return {

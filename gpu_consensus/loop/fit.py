@@ -156,7 +156,8 @@ def fit(
         saved = open_checkpoint(
             options.checkpoint, ensemble, weights, method, n_clusters, options, rule
         )
-        starts = _first(problem, rule, ensemble, weights, options, saved)
+        with backend.stage("seeding"):
+            starts = _first(problem, rule, ensemble, weights, options, saved)
         saved.save(starts, force=True)  # a path that cannot be written fails now
         n_init = len(starts.assignment)
         with progress_bar(options.progress, method, n_init) as advance:
@@ -179,7 +180,8 @@ def fit(
                 together=_together(problem, options.memory_limit),
                 after_iteration=after_iteration,
             )
-            _refine(problem, rule, starts, options, saved)
+            with backend.stage("refine"):
+                _refine(problem, rule, starts, options, saved)
             saved.save(starts, force=True)
         return _result(problem, rule, ensemble, weights, starts, method, options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,28 @@ import numpy.typing as npt
 from gpu_consensus.backends.protocol import Assignment
 
 
-def hash_assignment(xp: Any, assignment: Assignment, n_clusters: int) -> int:
-    """Return a 64-bit hash of the clusters (n,) of all objects.
+def hash_assignments(
+    xp: Any, rows: Sequence[Assignment], n_clusters: int
+) -> npt.NDArray[np.uint64]:
+    """Return 64-bit hashes (A,) of assignments (n,), where those are.
 
     Parameters
     ----------
     xp : module
-        The array library of ``assignment``.
-    assignment : array of shape (n,)
+        The array library of the assignments.
+    rows : sequence of A arrays of shape (n,)
     n_clusters : int
     """
-    total, n_samples, step = 0, len(assignment), 1 << 20
-    for begin in range(0, n_samples, step):
-        end = min(begin + step, n_samples)
-        word = xp.arange(begin, end, dtype=np.uint64)
-        word *= np.uint64(n_clusters + 1)
-        word += assignment[begin:end].astype(np.uint64)
-        total += int(_mix(word).sum(dtype=np.uint64))
-    return total % (1 << 64)
+    found: npt.NDArray[np.uint64] = xp.zeros(len(rows), dtype=np.uint64)
+    step = 1 << 20
+    for a, row in enumerate(rows):
+        for begin in range(0, len(row), step):
+            end = min(begin + step, len(row))
+            word = xp.arange(begin, end, dtype=np.uint64)
+            word *= np.uint64(n_clusters + 1)
+            word += row[begin:end].astype(np.uint64)
+            found[a : a + 1] += _mix(word).sum(dtype=np.uint64)
+    return found
 
 
 def _mix(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
+from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends.protocol import (
     Assignment,
     Backend,
@@ -24,7 +24,7 @@ from gpu_consensus.backends.protocol import (
 )
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.collapse import collapse, count_groups
-from gpu_consensus.loop.hashing import hash_assignment
+from gpu_consensus.loop.hashing import hash_assignments
 from gpu_consensus.loop.lazy import Laziness, worth_it
 
 if TYPE_CHECKING:
@@ -142,16 +142,31 @@ class Problem:
         return codes
 
     def count(self, assignment: Assignment) -> Counts:
-        """Count a whole assignment (R, n)."""
+        """Count a whole assignment (R, n), which may still be on the host."""
         if self.groups is not None:
             return count_groups(self, self.groups, assignment)
-        total: Any = 0
+        total: Counts | None = None
         for rows, codes in self.blocks(len(assignment)):
-            total = total + self.backend.count(
-                codes, self.offsets, assignment[:, rows], self.n_clusters
-            )
-        counts: Counts = total
-        return counts
+            there = self.backend.to_device(assignment[:, rows])
+            found = self.backend.count(codes, self.offsets, there, self.n_clusters)
+            if total is None:
+                total = found
+            else:
+                total += found
+        assert total is not None  # there is at least one object
+        return total
+
+    def parted(self, vector: npt.NDArray[Any]) -> Callable[[slice], Any]:
+        """Return what gives any range of a vector (n,) where the backend computes.
+
+        The vector is brought there once, if it has room beside the codes.
+        """
+        backend = self.backend
+        if on_device(self.held):
+            whole = backend.hold(vector[None])
+            if on_device(whole):
+                return lambda rows: whole[0, rows]
+        return lambda rows: backend.to_device(vector[rows])
 
     def cluster_sizes(self, counts: Counts) -> npt.NDArray[np.int64]:
         """Objects per cluster, (R, K): every object has one code in partition 0."""
@@ -204,7 +219,8 @@ def lloyd(
         run.take(active)
         if not active:
             return
-        run.iterate()
+        with problem.backend.stage("iteration"):
+            run.iterate()
         if after_iteration is not None:
             after_iteration(starts)
 
@@ -242,6 +258,15 @@ class _Run:
             )
         self.active: list[int] = []
         self.counts: Counts = state.counts[:, :0]
+        # a copy of them, if they are not on the host themselves
+        self.on_host: Counts | None = None
+        self._row_weight: Callable[[slice], Any] = lambda rows: None
+        if rule.row_weight is not None:
+            self._row_weight = problem.parted(rule.row_weight)
+        if problem.skip.size:
+            absent = np.zeros(problem.codes.shape[1], dtype=np.bool_)
+            absent[problem.skip] = True
+            self._absent = problem.parted(absent)
 
     def take(self, active: list[int]) -> None:
         """Gather the counts of the restarts that go on; put back those of others."""
@@ -252,6 +277,7 @@ class _Run:
             for a, q in enumerate(held):
                 if q not in active or not set(active) <= set(held):
                     state.counts[:, q] = self.counts[:, a]
+        on_host, self.on_host = self.on_host, None
         if not active:
             self.counts = state.counts[:, :0]
         elif len(active) == len(state.assignment):
@@ -259,6 +285,8 @@ class _Run:
         elif set(active) <= set(held):
             places = [held.index(q) for q in active]
             self.counts = xp.ascontiguousarray(self.counts[:, places])
+            if on_host is not None:
+                self.on_host = np.ascontiguousarray(on_host[:, places])
         else:
             self.counts = xp.ascontiguousarray(state.counts[:, active])
         self.active = active
@@ -267,10 +295,13 @@ class _Run:
         state, rule, backend = self.state, self.rule, self.problem.backend
         active, counts = self.active, self.counts
         rows = [state.assignment[q] for q in active]
-        table, row_table = backend.table(rule, counts, rows)
-        moved = self._assign(table, row_table)
+        table, row_table = backend.table(rule, counts, rows, self.on_host)
+        found: list[Any] = [self._assign(table, row_table), counts]
+        if not rule.monotone:
+            found.append(hash_assignments(backend.xp, rows, self.problem.n_clusters))
         # the one copy from the device: sizes and objective are the host's work
-        on_host = backend.to_host(counts)
+        moved, on_host, *hashes = backend.bring(*found)
+        self.on_host = None if on_host is counts else on_host
         sizes = self.problem.cluster_sizes(on_host)
         repairs = [
             self._repair(a, table, row_table, on_host, sizes[a])
@@ -296,26 +327,31 @@ class _Run:
                 self.steps[q] = _Step(table, row_table, a, repairs[a])
             self.origin.pop(q, None)
             state.history[q].append(float(state.objective[q]))
-            state.converged[q] = still or (not rule.monotone and self._repeats(q))
+            if not rule.monotone and not still:
+                if repairs[a]:
+                    hashes[0][a] = self._hash(rows[a])
+                still = self._repeats(q, int(hashes[0][a]))
+            state.converged[q] = still
             if state.converged[q]:
                 self.steps.pop(q, None)
 
     def _assign(self, table: Table, row_table: Table | None) -> npt.NDArray[np.int64]:
         """Assign all objects in place, update the counts, return how many moved."""
         problem, assignment, active = self.problem, self.state.assignment, self.active
-        backend = problem.backend
-        moved: Any
+        backend, xp = problem.backend, problem.backend.xp
         if self.lazy is not None:
             return self.lazy.step(active, assignment, self.counts, table, row_table)
-        moved = backend.xp.zeros(len(active), dtype=np.int64)
+        moved: npt.NDArray[np.int64] = xp.zeros(len(active), dtype=np.int64)
         for rows, codes in problem.blocks(len(active)):
-            before = assignment[active, rows]
             after = self._assign_block(rows, codes, table, row_table)
+            before = xp.empty(after.shape, after.dtype)
+            # one by one: a list of them would have to go to the device as an index
+            for a, q in enumerate(active):
+                before[a] = assignment[q, rows]
+                assignment[q, rows] = after[a]
             backend.recount(codes, problem.offsets, before, after, self.counts)
             moved += (before != after).sum(axis=1)
-            assignment[active, rows] = after
-        found: npt.NDArray[np.int64] = backend.to_host(moved)
-        return found
+        return moved
 
     def _assign_block(
         self, rows: slice, codes: Codes, table: Table, row_table: Table | None
@@ -330,13 +366,10 @@ class _Run:
         ).assignment
         low, high = np.searchsorted(problem.skip, (rows.start, rows.stop))
         if high > low:
-            absent = problem.backend.to_device(problem.skip[low:high] - rows.start)
-            after[:, absent] = problem.n_clusters
+            # not by an index: CuPy would make one for every entry, and wait for it
+            nowhere = after.dtype.type(problem.n_clusters)
+            after = problem.backend.xp.where(self._absent(rows), nowhere, after)
         return after
-
-    def _row_weight(self, rows: slice) -> Any:
-        weight = self.rule.row_weight
-        return None if weight is None else self.problem.backend.to_device(weight[rows])
 
     def _repair(
         self,
@@ -429,10 +462,12 @@ class _Run:
             )
         self.counts[:, a : a + 1] = single
 
-    def _repeats(self, q: int) -> bool:
-        """Whether this assignment was there before, by a 64-bit hash."""
-        xp, n_clusters = self.problem.backend.xp, self.problem.n_clusters
-        found = hash_assignment(xp, self.state.assignment[q], n_clusters)
+    def _hash(self, row: Assignment) -> Any:
+        backend, n_clusters = self.problem.backend, self.problem.n_clusters
+        return backend.to_host(hash_assignments(backend.xp, [row], n_clusters))[0]
+
+    def _repeats(self, q: int, found: int) -> bool:
+        """Whether the assignment of this 64-bit hash was there before."""
         repeated = found in self.state.seen[q]
         self.state.seen[q].add(found)
         return repeated

@@ -188,7 +188,7 @@ def _common(task: Task) -> IntArray:
         codes = np.where(codes == sizes[:, None], k, codes)
         codes = codes.astype(smallest_unsigned(k))
         with backend.memory_for("the labels that partitions share", ELSEWHERE):
-            there = problem.count(backend.to_device(codes))
+            there = problem.count(codes)
         counts = backend.to_host(there)[real]
         for q, i in enumerate(part):
             common[:, first[i] : first[i + 1]] = counts[:, q, : ens.n_labels[i]]

@@ -143,6 +143,8 @@ class SecRule:
     def bind(self, problem: Problem) -> None:
         """Take the fit's data: with missing labels, tables need more than counts."""
         self.problem = problem
+        if not self.complete:
+            self._weight_of = problem.parted(self.object_weight)
         self._sums = getattr(problem.backend, "label_sums", label_sums)
 
     def cluster_weight(
@@ -167,11 +169,14 @@ class SecRule:
         backend, xp = self.problem.backend, self.problem.backend.xp
         total: Any = 0
         for part, codes in self.problem.blocks(len(rows)):
+            chosen = xp.empty((len(rows), codes.shape[1]), rows[0].dtype)
+            for a, row in enumerate(rows):
+                chosen[a] = row[part]
             total = total + backend.weigh(
                 codes,
                 self.segments.offsets,
-                xp.stack([row[part] for row in rows]),
-                backend.to_device(self.object_weight[part]),
+                chosen,
+                self._weight_of(part),
                 n_clusters,
             )
         absent: IntArray = backend.to_host(total)

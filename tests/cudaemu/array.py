@@ -28,6 +28,18 @@ _METHODS = frozenset({
     "nonzero", "prod", "ravel", "repeat", "reshape", "round", "sort", "squeeze", "std",
     "sum", "swapaxes", "take", "tobytes", "tolist", "trace", "transpose", "var", "view",
 })  # fmt: skip  # one name a line would hide the rest
+_TO_HOST = frozenset({"item", "tobytes", "tolist"})
+# Functions of NumPy that CuPy 14.2 lacks.
+NOT_IN_CUPY = frozenset({
+    "asmatrix", "block", "bmat", "einsum_path", "frompyfunc", "geomspace", "geterr",
+    "histogram_bin_edges", "insert", "isnat", "matvec", "nanpercentile", "nanquantile",
+    "nested_iters", "polyder", "polydiv", "polyint", "seterr", "spacing", "unstack",
+    "vecdot", "vecmat",
+})  # fmt: skip
+# Arguments of NumPy's reductions that CuPy's lack.
+_NOT_OF_REDUCTIONS = frozenset({"where", "initial"})
+# Functions for which CuPy sends the addresses of several arrays to the device.
+_JOINS = frozenset({"concatenate", "hstack", "stack", "vstack"})
 # Functions beside ufuncs that may wait in a queue: they change nothing, and the shape
 # of their result depends on no value. All others first wait for the stream's work.
 _QUEUED = frozenset({
@@ -90,6 +102,19 @@ class MemoryPointer:
         self.memset(value, size)
 
 
+class Flags:
+    """``array.flags``: CuPy knows no others, and no array that cannot be written."""
+
+    __slots__ = ("c_contiguous", "f_contiguous", "fnc", "forc", "owndata")
+
+    def __init__(self, flags: object) -> None:
+        self.c_contiguous = flags.c_contiguous
+        self.f_contiguous = flags.f_contiguous
+        self.owndata = flags.owndata
+        self.forc = flags.forc
+        self.fnc = flags.fnc
+
+
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array in the memory of a simulated device."""
 
@@ -107,7 +132,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     nbytes = property(lambda self: self._host.nbytes)
     itemsize = property(lambda self: self._host.itemsize)
     strides = property(lambda self: self._host.strides)
-    flags = property(lambda self: self._host.flags)
+    flags = property(lambda self: Flags(self._host.flags))
     T = property(lambda self: self.transpose())
 
     @property
@@ -141,6 +166,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         blocking: bool = True,
     ) -> np.ndarray:
         self._settled(stream)
+        self._machine.copies.append(("down", self.nbytes))
         if out is None:
             return np.array(self._host, order=order)
         _check_transfer(self, out)
@@ -156,6 +182,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         _check_transfer(self, arr)
         if not (self.flags.c_contiguous or self.flags.f_contiguous):
             raise RuntimeError("Cannot set to non-contiguous array")
+        self._machine.copies.append(("up", self.nbytes))
         there, here = self._host, pinned.pool.memory_of(arr)
         if here is None:
             here = arr.copy() if deferred() else arr
@@ -175,6 +202,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(
         self, function: Callable, _types: object, args: tuple, options: dict
     ) -> object:
+        if function.__name__ in NOT_IN_CUPY:
+            raise TypeError(f"CuPy has no function {function.__name__!r}.")
         return on_device(self._machine, function, args, options)
 
     def __getattr__(self, name: str) -> object:
@@ -182,12 +211,15 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             raise AttributeError(f"'ndarray' object has no attribute {name!r}")
 
         def method(*args: object, **options: object) -> object:
+            if name in _TO_HOST:
+                return getattr(self.get(), name)(*args, **options)
             function = getattr(np.ndarray, name)
             return on_device(self._machine, function, (self, *args), options)
 
         return method
 
     def __getitem__(self, key: object) -> "ndarray":
+        self._count_index(key)
         host = _lower(key)
         if deferred() and not _is_mask(host):
             picked = _queued(self._machine, np.ndarray.__getitem__, (self._host, host))
@@ -201,8 +233,20 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     def __setitem__(self, key: object, value: object) -> None:
         if isinstance(value, np.ndarray | list):
             raise TypeError(f"Unsupported type {type(value)}")
+        self._count_index(key)
         there, key, value = self._host, _lower(key), _lower(value)
         submit(lambda: there.__setitem__(key, value))
+
+    def _count_index(self, key: object) -> None:
+        """Note the copies that CuPy makes of an index: lists and host arrays go up.
+
+        To pick by a mask, it waits for the number of entries.
+        """
+        for part in key if isinstance(key, tuple) else (key,):
+            if isinstance(part, list | np.ndarray):
+                self._machine.copies.append(("up", np.asarray(part).nbytes))
+            if _is_mask(part):
+                self._machine.copies.append(("down", 4))
 
     def __iter__(self) -> "Iterator[ndarray]":
         if not self.ndim:
@@ -213,16 +257,16 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self._host)
 
     def __bool__(self) -> bool:
-        return bool(self._settled())
+        return bool(self.get())
 
     def __int__(self) -> int:
-        return int(self._settled())
+        return int(self.get())
 
     def __float__(self) -> float:
-        return float(self._settled())
+        return float(self.get())
 
     def __index__(self) -> int:
-        return self._settled().__index__()
+        return self.get().__index__()
 
     def __repr__(self) -> str:
         return repr(self._settled())
@@ -258,9 +302,15 @@ def new_array(
     return ndarray(machine, allocation, host)
 
 
-def upload(machine: Machine, host: np.ndarray) -> ndarray:
-    """Copy a host array to the current device."""
-    array = _empty_like(machine, host)
+def upload(machine: Machine, host: np.ndarray, order: str = "C") -> ndarray:
+    """Copy a host array to the current device.
+
+    In order "K" a single row or column is of Fortran's order, as CuPy makes it.
+    """
+    if order == "K" and host.flags.f_contiguous:
+        array = new_array(machine, host.shape, host.dtype, order="F")
+    else:
+        array = _empty_like(machine, host)
     there, here = array._host, host.copy() if deferred() else host
     submit(lambda: np.copyto(there, here))
     return array
@@ -280,6 +330,11 @@ def on_device(
     """
     arrays: list[ndarray] = []
     _collect((args, options), arrays)
+    name = getattr(function, "__name__", "")
+    if name in _JOINS and len(arrays) > 1:
+        machine.copies.append(("up", 8 * len(arrays)))
+    if name in _METHODS and _NOT_OF_REDUCTIONS & options.keys():
+        raise TypeError(f"{name}() of CuPy takes no {sorted(options)}.")
     out = options.get("out")
     args, options = _lower(args), _lower(options)
     if out is not None:

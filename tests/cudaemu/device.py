@@ -192,6 +192,10 @@ class Machine:
 
     def __init__(self, specs: tuple[DeviceSpec, ...]) -> None:
         self.devices = [Device(id, spec) for id, spec in enumerate(specs)]
+        # ("up" or "down", bytes) of every copy between host and device
+        self.copies: list[tuple[str, int]] = []
+        # the largest pinned buffer that CuPy made for a copy by itself, and keeps
+        self.staged = 0
         self._local = threading.local()
 
     def device(self, id: int | None = None) -> Device:

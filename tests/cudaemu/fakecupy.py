@@ -16,7 +16,14 @@ from importlib.machinery import ModuleSpec
 import numpy as np
 
 from cudaemu import errors, pinned, stream
-from cudaemu.array import MemoryPointer, ndarray, new_array, on_device, upload
+from cudaemu.array import (
+    NOT_IN_CUPY,
+    MemoryPointer,
+    ndarray,
+    new_array,
+    on_device,
+    upload,
+)
 from cudaemu.device import Allocation, Block, DeviceHandle, DeviceSpec, Machine
 from cudaemu.raw import RawKernel, RawModule
 from cudaemu.stream import synchronize_all
@@ -160,7 +167,10 @@ def _creation(machine: Machine) -> dict[str, object]:
         host = np.asarray(obj, dtype, order=order)
         if host.dtype.kind not in "biufc":
             raise ValueError(f"Unsupported dtype {host.dtype}")
-        return upload(machine, host)
+        if host.ndim:  # CuPy fills a single entry by a kernel
+            machine.copies.append(("up", host.nbytes))
+            machine.staged = max(machine.staged, host.nbytes)
+        return upload(machine, host, order)
 
     def asarray(
         a: object, dtype: object = None, order: str = "K", *, blocking: bool = False
@@ -168,7 +178,10 @@ def _creation(machine: Machine) -> dict[str, object]:
         return array(a, dtype, copy=False, order=order)
 
     def ascontiguousarray(a: object, dtype: object = None) -> ndarray:
-        return array(a, dtype, copy=False, order="C")
+        if not isinstance(a, ndarray):  # as Cython types it in CuPy
+            raise TypeError(f"Argument 'a' has incorrect type ({type(a)})")
+        found = array(a, dtype, copy=False, order="C")
+        return found if found.ndim else found.reshape(1)
 
     def empty(shape: object, dtype: object = float, order: str = "C") -> ndarray:
         return new_array(machine, shape, dtype, order=order)
@@ -203,7 +216,7 @@ def adopt(cupy: types.ModuleType, host: np.ndarray) -> ndarray:
 def _numpy_name(machine: Machine, name: str) -> object:
     """Return NumPy's function of that name, run on device memory."""
     value = getattr(np, name, None)
-    if value is None or isinstance(value, types.ModuleType):
+    if value is None or isinstance(value, types.ModuleType) or name in NOT_IN_CUPY:
         raise AttributeError(f"module 'cupy' has no attribute {name!r}")
     if isinstance(value, np.ufunc):
         return _Ufunc(machine, value)
