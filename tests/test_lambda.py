@@ -580,13 +580,14 @@ def test_the_labels_of_all_need_memory(update, n_rounds, columns):
         gpc.lambda_consensus(blobs(10)[0], 3, memory_limit=1, **options)
 
 
+@pytest.mark.every_backend(emulated=False)  # the memory of the emulator counts too
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_the_labels_of_all_need_no_more_memory_than_is_asked_for(monkeypatch, n_jobs):
     asked = []
     monkeypatch.setattr(views, "check_memory", lambda *a: asked.append(a[1]))
     X = blobs(n=1500, k=5)[0]
     options = {"n_clusterers": 8, "n_rounds": 3, "feedback": "all", "random_state": 0}
-    options |= {"n_jobs": n_jobs, "stop_on_repeat": False, "backend": "numpy"}
+    options |= {"n_jobs": n_jobs, "stop_on_repeat": False}
     options |= {"method": "ivc", "method_options": {"n_init": 1}}
     gpc.lambda_consensus(X[:50], 5, **options)
     asked.clear()
