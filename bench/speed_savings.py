@@ -56,8 +56,9 @@ def savings_table(context: Context) -> Table:
         return table
     scale = 20 if context.quick else 1
     cases = {
-        "half of the labels random": make_ensemble(100_000 // scale, 100, 10, 0)[0],
-        "one label in ten random": _sure_ensemble(1_000_000 // scale, 10),
+        "10 to 300 labels, half random": make_ensemble(100_000 // scale, 100, 10, 0)[0],
+        "few labels, seven in ten random": _planted(100_000 // scale, 50, 0.7),
+        "few labels, one in ten random": _planted(1_000_000 // scale, 10, 0.1),
     }
     for name, ensemble in cases.items():
         table.rows += _measure(name, ensemble)
@@ -82,12 +83,12 @@ def savings_table(context: Context) -> Table:
     return table
 
 
-def _sure_ensemble(n_samples: int, n_partitions: int) -> gpc.Ensemble:
-    """Partitions that agree on nine labels of ten, so that many rows are equal."""
+def _planted(n_samples: int, n_partitions: int, random: float) -> gpc.Ensemble:
+    """Partitions into the planted clusters, with some labels drawn at random."""
     rng = np.random.default_rng(0)
     planted = rng.integers(_N_CLUSTERS, size=n_samples)
     shape = (n_partitions, n_samples)
-    stray = rng.random(shape) < 0.1
+    stray = rng.random(shape) < random
     codes = np.where(stray, rng.integers(_N_CLUSTERS, size=shape), planted)
     n_labels = np.full(n_partitions, _N_CLUSTERS)
     return gpc.Ensemble.from_codes(codes.astype(np.uint8), n_labels)

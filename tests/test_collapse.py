@@ -10,6 +10,7 @@ import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.loop import collapse as collapse_module
 from gpu_consensus.loop import fit as fit_module
+from gpu_consensus.loop import lazy as lazy_module
 from gpu_consensus.loop import lloyd as lloyd_module
 from gpu_consensus.loop.lloyd import Problem
 
@@ -35,6 +36,7 @@ def fit_both(patch, *arguments, **options):
     from gpu_consensus.backends.numba_backend import NumbaBackend
 
     patch.setattr(collapse_module, "_SMALL", 0)
+    patch.setattr(lazy_module, "_MANY", 0)
     patch.setattr(collapse_module, "_FEW", 0)
     steps = []
     recount = NumbaBackend.recount_groups

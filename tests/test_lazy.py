@@ -17,7 +17,7 @@ NONE = np.empty(0, dtype=np.intp)
 
 @pytest.fixture(autouse=True)
 def lazy_on_small_data(monkeypatch):
-    monkeypatch.setattr(lazy_module, "_MANY", 1)
+    monkeypatch.setattr(lazy_module, "_MANY", 0)
 
 
 class Perturbed:

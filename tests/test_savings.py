@@ -47,7 +47,7 @@ def run(name, ensemble, seeds, n_clusters, skip, max_iter, savings):
         assert problem.groups is not None
     starts = Starts.seeded(problem, seeds.copy())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lazy_module, "_MANY", 1)  # however small
+        patch.setattr(lazy_module, "_MANY", 0)  # however small
         lloyd(
             problem,
             make_rule(name, ensemble, problem),

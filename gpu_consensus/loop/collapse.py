@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Assignment, Counts, Table
-from gpu_consensus.loop.lazy import BYTES, Laziness, fits
+from gpu_consensus.loop.lazy import BYTES, Laziness, fits, pays
 
 if TYPE_CHECKING:
     from gpu_consensus.backends.numba_backend import Groups
@@ -142,6 +142,7 @@ def collapse(
         return None
     if weight is not None and (weight != weight[groups.first][groups.place]).any():
         return None
+    lazy = lazy and pays(problem, groups.codes)
     return Collapsed(problem, rule, n_restarts, groups, lazy)
 
 

@@ -213,16 +213,22 @@ def _limits(change: FloatArray, level: FloatArray, unit: float) -> FloatArray:
 
 
 def worth_it(problem: Problem, n_restarts: int) -> bool:
-    """Whether the backend can be lazy, within the working memory, and gains by it.
-
-    To compare two tables costs the same for any number of objects, so there have to be
-    many of them: with fewer, scoring all was measured to be quicker.
-    """
+    """Whether the backend can be lazy, within the working memory, and gains by it."""
     codes: Codes = problem.codes
-    few = codes.size < _MANY * int(problem.offsets[-1])
-    if few or not hasattr(problem.backend, "reassign"):
-        return False
-    return fits(problem, BYTES * n_restarts * codes.shape[1])
+    return (
+        hasattr(problem.backend, "reassign")
+        and pays(problem, codes)
+        and fits(problem, BYTES * n_restarts * codes.shape[1])
+    )
+
+
+def pays(problem: Problem, codes: Codes) -> bool:
+    """Whether there are many labels for each row of a table.
+
+    To compare two tables costs the same for any number of objects; with fewer, scoring
+    all of them was measured to be quicker.
+    """
+    return bool(codes.size >= _MANY * int(problem.offsets[-1]))
 
 
 def fits(problem: Problem, needed: int) -> bool:
