@@ -96,19 +96,21 @@ def _memory_gb() -> float | None:
 
 
 def others_busy(seconds: float = 0.3) -> float | None:
-    """Return the share of all cores that is at work while this process sleeps.
+    """Return the share of all cores that others use while this process sleeps.
 
     Threads that wait for one another by spinning lose a factor of several when another
     process holds a core, so times from a busy machine may not be compared. None where
     the system does not tell.
     """
-    before = _ticks()
+    before, own = _ticks(), time.process_time()
     time.sleep(seconds)
-    after = _ticks()
+    after, own = _ticks(), time.process_time() - own
     if before is None or after is None or after[1] == before[1]:
         return None
     idle = (after[0] - before[0]) / (after[1] - before[1])
-    return round(min(1.0, max(0.0, 1 - idle)), 3)
+    # threads of this process may still spin for a moment
+    own /= seconds * (os.cpu_count() or 1)
+    return round(min(1.0, max(0.0, 1 - idle - own)), 3)
 
 
 def _ticks() -> tuple[int, int] | None:

@@ -22,7 +22,7 @@ from .synthetic import make_ensemble, one_hot
 
 N_INIT = 10
 MAX_ITER = 50
-SAME_ITER = 10
+SAME_ITER = 5
 _CHECK_ITER = 5
 _SAME_F = 1e-9
 _SAME_INERTIA = 1e-6

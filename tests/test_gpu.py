@@ -1,8 +1,9 @@
 """The acceptance run for the first machine with a CUDA device.
 
-``GPU_CONSENSUS_REQUIRE_GPU=1 python -m pytest -m gpu -n 0`` runs what the emulator runs,
-on the device, and fails instead of skipping where there is none: the tests here, which
-are larger, and the cupy side of every test that runs on all backends (see conftest).
+``GPU_CONSENSUS_REQUIRE_GPU=1 python -m pytest -m gpu -n 0`` runs what the emulator
+runs, on the device, and fails instead of skipping where there is none: the tests here,
+which are larger, and the cupy side of every test that runs on all backends (see
+conftest).
 """
 
 import os

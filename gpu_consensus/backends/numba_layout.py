@@ -27,11 +27,16 @@ def code_lines(codes: Codes) -> tuple[Codes, int]:
     return as_strided(codes, (length,), (size,), writeable=False), stride
 
 
-def blank_table(n_rows: int, n_columns: int, dtype: Any = np.float32) -> Any:
-    """Return zeros (S, width), rows padded to whole vectors and aligned to them."""
+def blank_table(
+    n_rows: int, n_columns: int, dtype: Any = np.float32, make: Any = np.zeros
+) -> Any:
+    """Return zeros (S, width), rows padded to whole vectors and aligned to them.
+
+    With ``make=np.empty`` for who writes all of it, also the padding.
+    """
     lanes, size = LANES, np.dtype(dtype).itemsize
     width = -(-n_columns // lanes) * lanes
-    raw = np.zeros(n_rows * width * size + 64, dtype=np.uint8)
+    raw = make(n_rows * width * size + 64, dtype=np.uint8)
     begin = -raw.__array_interface__["data"][0] % 64
     end = begin + n_rows * width * size
     return raw[begin:end].view(dtype).reshape(n_rows, width)

@@ -83,7 +83,7 @@ class NumbaPrimitives(NumpyBackend):
         norm: npt.NDArray[np.float64] | None,
     ) -> Table:
         n_rows, n_restarts, n_clusters = counts.shape
-        table = blank_table(n_rows, n_restarts * n_clusters)
+        table = blank_table(n_rows, n_restarts * n_clusters, make=np.empty)
         flat = np.ascontiguousarray(counts).reshape(n_rows, -1)
         scale = np.empty((0, 0)) if norm is None else norm.reshape(len(norm), -1)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _CALM = 0.1  # share of objects that moved, above which nothing could be skipped
 _DENSE = 0.5  # share of objects to score, above which scoring all is quicker
-_MANY = 2048  # labels for each row of a table, from which comparing tables pays
+_MANY = 640  # labels for each row of a table, from which comparing tables pays
 _MEMORY = 64 << 20
 BYTES = 12  # of one object and restart: gaps and assignments, twice
 
