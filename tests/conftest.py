@@ -50,7 +50,7 @@ def pytest_configure(config):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Say how many of the bugs put into kernels on purpose were noticed."""
+    """Say how many of the bugs put into kernels and streams were noticed."""
     found = {
         outcome: sum(
             "noticed[" in report.nodeid and report.when == "call"
@@ -61,7 +61,7 @@ def pytest_terminal_summary(terminalreporter):
     injected = sum(found.values())
     if injected:
         terminalreporter.write_line(
-            f"bugs put into kernels: {found['passed']} of {injected} noticed"
+            f"bugs put in on purpose: {found['passed']} of {injected} noticed"
         )
 
 
