@@ -70,7 +70,9 @@ def assert_equal(once, plain):
     max_iter=st.sampled_from([1, 2, 100]),
 )
 @settings(max_examples=12)
-@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore:n_clusters=1 puts all")
+@pytest.mark.filterwarnings("ignore:mu is 0 for")
+@pytest.mark.filterwarnings("ignore:.* did not converge")
 def test_equal_rows_change_nothing(
     method, seed, n_rows, n_clusters, missing, init, max_iter
 ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,25 +19,13 @@ from gpu_consensus.backends.protocol import (
     Assignment,
     Codes,
     Counts,
+    Groups,
     Offsets,
     Table,
 )
 
 _NO_ROW = np.empty(0, dtype=np.float32)
 _NO_OUTPUT = np.empty((0, 0), dtype=np.float32)
-
-
-class Groups(NamedTuple):
-    """Objects put together by their row of labels; G rows, as they first appear."""
-
-    codes: Codes
-    """(r, G), the distinct rows."""
-    place: npt.NDArray[np.int32]
-    """(n,), the row of each object."""
-    first: npt.NDArray[np.int64]
-    """(G,), the first object of each row."""
-    times: npt.NDArray[np.int32]
-    """(G,), how many objects have it."""
 
 
 class NumbaBackend(NumbaPrimitives):

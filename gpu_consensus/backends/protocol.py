@@ -52,6 +52,19 @@ class Coassociation(NamedTuple):
     both: npt.NDArray[np.int32]
 
 
+class Groups(NamedTuple):
+    """Objects put together by their row of labels; G rows, as they first appear."""
+
+    codes: Codes
+    """(r, G), the distinct rows."""
+    place: npt.NDArray[np.int32]
+    """(n,), the row of each object."""
+    first: npt.NDArray[np.int64]
+    """(G,), the first object of each row."""
+    times: npt.NDArray[np.int32]
+    """(G,), how many objects have it."""
+
+
 class Climbs(NamedTuple):
     """Where climbs from several starts end, on the host.
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.backends.protocol import Backend, Groups
 from gpu_consensus.checks import FloatArray
-from gpu_consensus.doctor.reference import Groups, Reference
+from gpu_consensus.doctor.reference import Reference
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.generation.device import why_not_on_device
 from gpu_consensus.loop.lloyd import Problem, Rule

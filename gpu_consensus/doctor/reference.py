@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,20 +13,12 @@ from gpu_consensus.backends.protocol import (
     Assignment,
     Codes,
     Counts,
+    Groups,
     Offsets,
     Table,
 )
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.loop.utilities import label_sums
-
-
-class Groups(NamedTuple):
-    """Distinct rows of labels, the row of each object, its first object, its number."""
-
-    codes: Codes
-    place: npt.NDArray[np.int32]
-    first: IntArray
-    times: npt.NDArray[np.int32]
 
 
 class Reference(NumpyBackend):

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.protocol import Assignment, Counts, Table
+from gpu_consensus.backends.protocol import Assignment, Counts, Groups, Table
 from gpu_consensus.loop.lazy import BYTES, Laziness, fits, pays
 
 if TYPE_CHECKING:
-    from gpu_consensus.backends.numba_backend import Groups
     from gpu_consensus.loop.lloyd import Problem, Rule
 
 _SHARE = 4  # objects for each distinct row, from which it pays

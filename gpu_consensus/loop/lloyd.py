@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from gpu_consensus.backends.protocol import (
     Backend,
     Codes,
     Counts,
+    Groups,
     Offsets,
     Table,
 )
@@ -26,9 +27,6 @@ from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.collapse import collapse, count_groups
 from gpu_consensus.loop.hashing import hash_assignments
 from gpu_consensus.loop.lazy import Laziness, worth_it
-
-if TYPE_CHECKING:
-    from gpu_consensus.backends.numba_backend import Groups
 
 
 class Rule(Protocol):

@@ -35,7 +35,7 @@ NOT_IN_CUPY = frozenset({
     "histogram_bin_edges", "insert", "isnat", "matvec", "nanpercentile", "nanquantile",
     "nested_iters", "polyder", "polydiv", "polyint", "seterr", "spacing", "unstack",
     "vecdot", "vecmat",
-})  # fmt: skip
+})  # fmt: skip  # one name a line would hide the rest
 # Arguments of NumPy's reductions that CuPy's lack.
 _NOT_OF_REDUCTIONS = frozenset({"where", "initial"})
 # Functions for which CuPy sends the addresses of several arrays to the device.
