@@ -9,8 +9,14 @@
 // Compiled with UTILITY_C, _H, _COS, _LP, _IVC, _IPVC, _SEC or _SEC_ROW. For IVC,
 // `square` holds the row of the majority label instead of a sum.
 
+// A table has no subnormal numbers.
+__device__ __forceinline__ float as_entry(double value) {
+    const float entry = (float)value;
+    return fabsf(entry) < 1.17549435e-38f ? 0.0f : entry;
+}
+
 struct Sums {
-    i64 size, square, most;
+    i64 size, square, most, heavy;
 };
 
 __device__ __forceinline__ void add(Sums& sums, int row, i64 found) {
@@ -25,18 +31,28 @@ __device__ __forceinline__ void add(Sums& sums, int row, i64 found) {
 #endif
 }
 
-// Sums over the labels of each partition. A thread owns one (partition, column).
+// Sums over the labels of each partition. A thread owns one (partition, column). For
+// SEC, `heavy` is the weight that the members get from this partition.
 extern "C" __global__ void __launch_bounds__(256, 4)
     table_sums(const i64* counts, const i64* marginals, const int* first_row,
-               int n_partitions, int n_columns, i64* size, i64* square, u8* empty) {
+               int n_partitions, int n_columns, i64* size, i64* square, u8* empty,
+               i64* heavy) {
     const i64 n = (i64)n_partitions * n_columns;
     for (i64 t = (i64)blockIdx.x * blockDim.x + threadIdx.x; t < n;
          t += (i64)gridDim.x * blockDim.x) {
         const int i = t / n_columns, column = t % n_columns;
         const int begin = first_row[i], missing = first_row[i + 1] - 1;
-        Sums sums = {0, 0, 0};
-        for (int row = begin; row < missing; ++row)
-            add(sums, row, counts[(i64)row * n_columns + column]);
+        Sums sums = {0, 0, 0, 0};
+        for (int row = begin; row < missing; ++row) {
+            const i64 found = counts[(i64)row * n_columns + column];
+            add(sums, row, found);
+#if defined(UTILITY_SEC)
+            sums.heavy += found * marginals[row];
+#endif
+        }
+#if defined(UTILITY_SEC)
+        heavy[t] = sums.heavy;
+#endif
         empty[t] = sums.size == 0;
         if (sums.size == 0)
             for (int row = begin; row < missing; ++row) add(sums, row, marginals[row]);
@@ -44,6 +60,36 @@ extern "C" __global__ void __launch_bounds__(256, 4)
         square[t] = sums.square;
     }
 }
+
+#if defined(UTILITY_SEC)
+// Norms W_k^(i): the weight of the members that are present in each partition. A thread
+// owns one column. `row_sum`, of complete data, is sum_i A_k / W_k^2. Where nothing is
+// present a norm may be 0; the table says nothing there.
+extern "C" __global__ void __launch_bounds__(32, 16)
+    table_norm(const i64* square, const u8* empty, const i64* heavy, const i64* absent,
+               const i64* present_weight, int n_partitions, int n_columns,
+               double* norm, float* row_sum) {
+    for (int column = blockIdx.x * blockDim.x + threadIdx.x; column < n_columns;
+         column += gridDim.x * blockDim.x) {
+        i64 weight = 0, squares = 0;
+        for (int i = 0; i < n_partitions; ++i) {
+            const i64 at = (i64)i * n_columns + column;
+            weight += heavy[at];
+            squares += square[at];
+        }
+        for (int i = 0; i < n_partitions; ++i) {
+            const i64 at = (i64)i * n_columns + column;
+            i64 here = absent ? weight - absent[at] : weight;
+            if (empty[at]) here = present_weight[i];  // to go with the marginals
+            norm[at] = (double)here;
+        }
+        if (row_sum) {
+            const double whole = norm[column];  // of any partition
+            row_sum[column] = as_entry((double)squares / whole / whole);
+        }
+    }
+}
+#endif
 
 __device__ __forceinline__ double power(double x, int exponent) {
     double result = x;
@@ -100,8 +146,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
             const double value =
                 weight[i] * divergence(row, (double)found, (double)size[at],
                                        (double)square[at], norm ? norm[at] : 0.0, p);
-            entry = (float)value;
-            if (fabsf(entry) < 1.17549435e-38f) entry = 0.0f;
+            entry = as_entry(value);
         }
         out[t] = entry;
     }

@@ -22,13 +22,11 @@ from gpu_consensus.backends.cuda_source import (
 )
 from gpu_consensus.backends.launch_plan import plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
-from gpu_consensus.loop.lloyd import Problem
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule, device_recipe
 from gpu_consensus.methods.sec import SecRule
 from gpu_consensus.methods.voting import IpvcRule, IvcRule
 
-NOBODY = np.empty(0, dtype=np.intp)
 FACTORS = {
     "code": ("u8", "u16"),
     "n": (1, 31, 32, 33, 255, 256, 257, 1000),
@@ -120,8 +118,10 @@ def forms_of(case, shared_limit):
         code=code,
     )
     utility = "LP" if case["rule"] in ("l3", "l8") else case["rule"].upper()
-    if utility == "SEC" and case["missing"]:
-        forms.add(table_kernel("table", "SEC_ROW"))
+    if utility == "SEC":
+        forms.add(table_kernel("table_norm", "SEC"))
+        if case["missing"]:
+            forms.add(table_kernel("table", "SEC_ROW"))
     return forms | {plan.kernel, table_kernel("table", utility)}
 
 
@@ -227,12 +227,12 @@ def check_scores(backend, case, rng, ens, host, codes, before):
 
     counts = numpy.count(host, offsets, before, k)
     rule = make_rule(ens, case["rule"])
-    if case["rule"] == "sec":
-        rule.bind(Problem(numpy, host, offsets, k, NOBODY))
-    table, row_table = rule.table(counts, list(before))
-    if case["rule"] == "sec":
-        rule.bind(Problem(backend, host, offsets, k, NOBODY))
-    made, row_made = backend.table(rule, up(counts), list(up(before)))
+    absent = there = None
+    if rule.absent_weight is not None:
+        absent = numpy.weigh(host, offsets, before, rule.absent_weight, k)
+        there = up(absent)
+    table, row_table = rule.table(counts, absent)
+    made, row_made = backend.table(rule, up(counts), there)
     equal("table", made, table)
     if row_table is not None:
         equal("row table", row_made, row_table)

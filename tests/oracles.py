@@ -65,6 +65,18 @@ def assign(codes, offsets, table, row_weight=None, row_table=None):
     return winner, best, gap
 
 
+def weigh(codes, offsets, assignment, weight, n_clusters):
+    """Weights of members missing in each partition, of one start, if there are any."""
+    if weight is None:
+        return None
+    total = np.zeros((len(codes), 1, n_clusters), dtype=np.int64)
+    for i, l in np.ndindex(codes.shape):
+        missing = offsets[i] + codes[i, l] == offsets[i + 1] - 1
+        if missing and assignment[l] < n_clusters:
+            total[i, 0, assignment[l]] += weight[l]
+    return total
+
+
 def lloyd(codes, offsets, rule, seeds, n_clusters, skip, max_iter):
     """One start by itself, every object scored and counted at every iteration.
 
@@ -76,9 +88,9 @@ def lloyd(codes, offsets, rule, seeds, n_clusters, skip, max_iter):
     assignment, objective = seeds.astype(np.int64), np.inf
     history, seen, ended = [], set(), False
     while not ended and len(history) < max_iter:
-        rows = [assignment.astype(np.uint8)]
         counts = count(codes, offsets, assignment[None], n_clusters)
-        tables = rule.table(counts, rows)
+        absent = weigh(codes, offsets, assignment, rule.absent_weight, n_clusters)
+        tables = rule.table(counts, absent)
         found, best, _ = assign(codes, offsets, tables[0], rule.row_weight, tables[1])
         after, worst = found[0], counted[np.argsort(-best[0, counted], kind="stable")]
         after[skip] = n_clusters
@@ -89,7 +101,8 @@ def lloyd(codes, offsets, rule, seeds, n_clusters, skip, max_iter):
             sizes[k] += 1
             after[l] = k
         counts = count(codes, offsets, after[None], n_clusters)
-        value = rule.objective(counts, [after.astype(np.uint8)])[0]
+        absent = weigh(codes, offsets, after, rule.absent_weight, n_clusters)
+        value = rule.objective(counts, absent)[0]
         ended = np.isfinite(objective) and np.array_equal(after, assignment)
         if rule.monotone and not value < objective:
             ended = True

@@ -24,6 +24,7 @@ NUMBERS = {
     "coassociation": ([8448, 32, 32, 32], [32, 32], []),
     "add_rem_add": ([132, 1156, 256], [256], [16]),
     "table_sums": ([0], [256], [256]),
+    "table_norm": ([0], [32], [32]),
     "table": ([0], [256], [256]),
 }
 
@@ -72,6 +73,7 @@ def test_blocks_and_grids_are_as_stated(multiprocessors):
         "soft_count": (N, 256),
         "weigh": (N, 256),
         "table_sums": (PROBLEM.n_partitions * columns, 256),
+        "table_norm": (columns, 32),
         "table": (OFFSETS[-1] * columns, 256),
     }
     high = {

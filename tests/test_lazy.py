@@ -28,6 +28,7 @@ class Perturbed:
     """
 
     monotone = False
+    absent_weight = None
 
     def __init__(self, seed, n, offsets, n_restarts, n_clusters, row_table):
         self.rng = np.random.default_rng(seed)
@@ -46,11 +47,11 @@ class Perturbed:
         table = base + 1e-7 * (self.rng.random(base.shape) < 0.02)
         return np.asarray(table[..., : counts.shape[1], :], dtype=np.float32)
 
-    def table(self, counts, rows):
+    def table(self, counts, absent):
         row_table = self.near(self.base_row, counts) if self.kind else None
         return self.near(self.base, counts), row_table
 
-    def objective(self, counts, rows):
+    def objective(self, counts, absent):
         return np.zeros(counts.shape[1])
 
 
@@ -113,7 +114,7 @@ class Drifts:
     """The last cluster fits nobody, and which object fits worst changes with time."""
 
     monotone = True
-    row_weight = None
+    row_weight = absent_weight = None
 
     def __init__(self, offsets):
         rng = np.random.default_rng(0)
@@ -121,13 +122,13 @@ class Drifts:
         self.base[:, :, 1] += 10
         self.calls = 0
 
-    def table(self, counts, rows):
+    def table(self, counts, absent):
         self.calls += 1
         table = self.base.copy()
         table[self.calls % len(table)] += np.float32(0.01)
         return table, None
 
-    def objective(self, counts, rows):
+    def objective(self, counts, absent):
         return np.full(counts.shape[1], -float(self.calls))
 
 

@@ -47,17 +47,17 @@ class Rises:
     """A rule that claims a rise at one iteration, as rounding could."""
 
     monotone = True
-    row_weight = None
+    row_weight = absent_weight = None
 
     def __init__(self, rule, at):
         self.rule, self.at, self.calls = rule, at, 0
 
-    def table(self, counts, rows):
-        return self.rule.table(counts, rows)
+    def table(self, counts, absent):
+        return self.rule.table(counts, absent)
 
-    def objective(self, counts, rows):
+    def objective(self, counts, absent):
         self.calls += 1
-        return self.rule.objective(counts, rows) + 1e9 * (self.calls >= self.at)
+        return self.rule.objective(counts, absent) + 1e9 * (self.calls >= self.at)
 
 
 @pytest.mark.parametrize("at", [2, 3])
@@ -143,17 +143,17 @@ class ProbabilisticVoting:
     """T = 1 - m: not monotone, so the loop must notice repeats (IPVC)."""
 
     monotone = False
-    row_weight = None
+    row_weight = absent_weight = None
 
     def __init__(self, offsets):
         self.segments = Segments(offsets)
 
-    def table(self, counts, rows):
+    def table(self, counts, absent):
         size = np.maximum(self.segments.sum(counts), 1)
         return (1 - counts / self.segments.spread(size)).astype(np.float32), None
 
-    def objective(self, counts, rows):
-        table, _ = self.table(counts, rows)
+    def objective(self, counts, absent):
+        table, _ = self.table(counts, absent)
         return (counts * table).sum(axis=(0, 2)).astype(float)
 
 
@@ -174,17 +174,17 @@ class Alternates:
     """A rule that swaps two clusters for ever: only the hash can stop it."""
 
     monotone = False
-    row_weight = None
+    row_weight = absent_weight = None
 
-    def table(self, counts, rows):
+    def table(self, counts, absent):
         table = np.zeros(counts.shape, dtype=np.float32)
-        cluster = int(rows[0][0])
+        cluster = int(counts[0, 0, 1] > 0)  # where the objects of the first label are
         table[:, 0, int(cluster == 1)] = -1
         table[:, 0, int(cluster == 0)] = 1
         table[0, 0] = -table[0, 0]
         return -table, None
 
-    def objective(self, counts, rows):
+    def objective(self, counts, absent):
         return np.zeros(1)
 
 

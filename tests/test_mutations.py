@@ -110,6 +110,16 @@ MUTANTS = [
     Mutant(
         "exponent forgotten", "table", "(double)exponent + s * series", "s * series"
     ),
+    Mutant("absent members weigh", "table", "weight - absent[at]", "weight"),
+    Mutant(
+        "empty clusters have no weight", "table", "if (empty[at]) here", "if (0) here"
+    ),
+    Mutant("labels weigh one", "table", "found * marginals[row]", "found"),
+    Mutant("divided once", "table", "/ whole / whole", "/ whole"),
+    Mutant("a column too many", "table", "column < n_columns;", "column <= n_columns;"),
+    Mutant(
+        "a column too few", "table", "column < n_columns;", "column < n_columns - 1;"
+    ),
     Mutant("tile overwritten too early", "coassociation", BARRIER, "", 1),
     Mutant("two missing labels agree", "coassociation", "a >= 0 && a == b", "a == b"),
     Mutant(
@@ -216,6 +226,7 @@ EVERY_RUN = {
     "shared update not atomic in count",
     "off-by-one bin in count",
     "weight of another type in assign",
+    "absent members weigh in table",
     "labels staged too early in add_rem_add",
     "leaving loses ties in add_rem_add",
     "marks pile up in add_rem_add",
@@ -232,6 +243,8 @@ CASES = [
         (31, 7, 97, 1, 0.4, 0, "h"),
         (64, 5, 4, 2, 0.2, 0, "ivc"),
         (65, 5, 4, 2, 0.3, 0, "sec"),
+        (31, 7, 97, 1, 0.4, 0, "sec"),
+        (65, 5, 17, 2, 0.0, 0, "sec"),
     )
 ]
 

@@ -73,7 +73,7 @@ def test_restarts_of_a_table_are_not_taken_for_a_padded_table():
     for shape in ((17, 4), (2, 16), (16, 1), (1, 20)):
         assignment = rng.integers(shape[1], size=(shape[0], 200)).astype(np.uint8)
         counts = numpy.count(ens.codes, ens.offsets, assignment, shape[1])
-        table, _ = numba.table(rule, counts, [])
+        table, _ = numba.table(rule, counts, None)
         for part in (
             table,
             table[:, 1:],

@@ -86,8 +86,12 @@ def code_kernel(name: str, code: str) -> Kernel:
 
 
 def table_kernel(name: str, utility: str) -> Kernel:
-    """Return ``table_sums`` or ``table`` for a rule such as "C", "LP" or "IVC"."""
-    return Kernel("table", name, ((f"UTILITY_{utility}", 1),), 256)
+    """Return ``table_sums`` or ``table`` for a rule such as "C", "LP" or "IVC".
+
+    SEC has a ``table_norm`` too, and for its row table, SEC_ROW, only a ``table``.
+    """
+    threads = 32 if name == "table_norm" else 256
+    return Kernel("table", name, ((f"UTILITY_{utility}", 1),), threads)
 
 
 def all_kernels() -> list[Kernel]:
@@ -102,8 +106,10 @@ def all_kernels() -> list[Kernel]:
     names = ("scores", "soft_count", "coassociation")
     forms += [code_kernel(*pair) for pair in product(names, codes)]
     forms += [add_rem_add_kernel(*pair) for pair in product(codes, (0, 1))]
-    utilities = ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC", "SEC_ROW")
-    forms += [table_kernel(*p) for p in product(("table_sums", "table"), utilities)]
+    utilities = ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC")
+    forms += [table_kernel("table_sums", utility) for utility in utilities]
+    forms.append(table_kernel("table_norm", "SEC"))
+    forms += [table_kernel("table", utility) for utility in (*utilities, "SEC_ROW")]
     return forms
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from gpu_consensus.backends.device_memory import (
     what_helps,
 )
 from gpu_consensus.backends.device_pairs import count_pairs
-from gpu_consensus.backends.device_table import make_table, what_table_needs
+from gpu_consensus.backends.device_table import make_tables, what_table_needs
 from gpu_consensus.backends.launch_plan import count_groups
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import (
@@ -84,18 +85,19 @@ class CupyBackend:
 
     def bring(self, *arrays: Any) -> tuple[Any, ...]:
         """See the Protocol: packed on the device, so that the host waits once."""
-        sizes = [int(array.size) for array in arrays]
-        ends = np.cumsum(sizes)
+        ends = np.cumsum([0 if array is None else int(array.size) for array in arrays])
+        places = [slice(*pair) for pair in pairwise([0, *ends.tolist()])]
         try:
             packed = self.xp.empty(int(ends[-1]), np.int64)
         except MemoryError:  # one after the other needs none, and is only slower
-            return tuple(self.to_host(array) for array in arrays)
-        for array, size, end in zip(arrays, sizes, ends.tolist(), strict=True):
-            packed[end - size : end] = array.reshape(-1).view(np.int64)
-        parts = np.split(self.to_host(packed), ends[:-1])
+            return tuple(None if x is None else self.to_host(x) for x in arrays)
+        for array, place in zip(arrays, places, strict=True):
+            if array is not None:
+                packed[place] = array.reshape(-1).view(np.int64)
+        there = self.to_host(packed)
         return tuple(
-            part.view(array.dtype).reshape(array.shape)
-            for part, array in zip(parts, arrays, strict=True)
+            None if x is None else there[place].view(x.dtype).reshape(x.shape)
+            for x, place in zip(arrays, places, strict=True)
         )
 
     def stage(self, name: str) -> AbstractContextManager[Any]:
@@ -155,35 +157,28 @@ class CupyBackend:
         self,
         rule: Rule,
         counts: Counts,
-        rows: Sequence[Assignment],
+        absent: Counts | None,
         on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
         """See the Protocol; rules without a kernel make their table on the host."""
-        self.gpu.check(None, counts=counts)
+        self.gpu.check(None, counts=counts, absent=absent)
         recipe: TableRecipe | None = getattr(rule, "recipe", None)
-        needed = recipe is None or recipe.norm is not None or recipe.row_sum is not None
-        if on_host is None and needed:
-            on_host = self.to_host(counts)
 
         def moved(made: Any) -> Any:
-            if made is None:
-                return None
             with room_for(*what_table_needs(counts.shape)):
                 return self.xp.asarray(np.ascontiguousarray(made))
 
-        if recipe is None:
-            assert on_host is not None
-            table, row_table = rule.table(on_host, rows)
-            return moved(table), moved(row_table)
         with stage("table"):
-            gpu, row_table = self.gpu, None
-            norm = moved(None if recipe.norm is None else recipe.norm(on_host, rows))
-            table = make_table(gpu, recipe, recipe.utility, counts, norm)
-            if recipe.row_utility is not None:
-                row_table = make_table(gpu, recipe, recipe.row_utility, counts, norm)
-            elif recipe.row_sum is not None:
-                row_table = moved(recipe.row_sum(on_host, rows))
-            return table, row_table
+            if recipe is not None and not recipe.wants_host:
+                return make_tables(self.gpu, recipe, counts, absent)
+            if on_host is None:
+                on_host = self.to_host(counts)
+            if recipe is not None and recipe.norm is not None:
+                norm = moved(recipe.norm(on_host))
+                return make_tables(self.gpu, recipe, counts, norm=norm)
+            sums = None if absent is None else self.to_host(absent)
+            table, row_table = rule.table(on_host, sums)
+            return moved(table), None if row_table is None else moved(row_table)
 
     def count(
         self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int

@@ -22,31 +22,30 @@ def what_table_needs(shape: tuple[int, ...]) -> tuple[str, str]:
     )
 
 
-def make_table(
+def make_tables(
     gpu: Launcher,
     recipe: TableRecipe,
-    utility: str,
     counts: Counts,
-    norms: npt.NDArray[np.float64] | None,
-) -> Table:
-    """Return the table of a recipe, or its row table, (S, R, K), on the device.
+    absent: Counts | None = None,
+    norm: npt.NDArray[np.float64] | None = None,
+) -> tuple[Table, Table | None]:
+    """Return the table of a recipe, (S, R, K), and its row table, on the device.
 
-    Counts and norms (r, R, K) are there.
+    Counts, absent weights and norms (r, R, K) are there. SEC makes its own norms.
     """
-    n_rows, n_restarts, n_clusters = counts.shape
-    n_columns = n_restarts * n_clusters
-    n_partitions = len(recipe.offsets) - 1
-    xp, shape = gpu.xp, (n_partitions, n_columns)
+    xp, (n_rows, *columns) = gpu.xp, counts.shape
+    n_partitions, n_columns = len(recipe.offsets) - 1, columns[0] * columns[1]
+    shape = (n_partitions, n_columns)
     with room_for(*what_table_needs(counts.shape)):
         partition_of = np.repeat(np.arange(n_partitions), np.diff(recipe.offsets))
-        norm = NULL if norms is None else norms
-        size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
-        empty = xp.empty(shape, np.uint8)
         marginals = gpu.constant(recipe.marginals)
         first_row = gpu.constant(recipe.offsets.astype(np.int32))
-        table: Table = xp.empty(counts.shape, np.float32)
+        size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
+        empty, row_table = xp.empty(shape, np.uint8), None
+        is_sec = recipe.present_weight is not None
+        heavy = xp.empty(shape, np.int64) if is_sec else NULL
         gpu.launch(
-            table_kernel("table_sums", utility),
+            table_kernel("table_sums", recipe.utility),
             gpu.grid(n_partitions * n_columns, 256),
             (256,),
             (
@@ -58,26 +57,54 @@ def make_table(
                 size,
                 square,
                 empty,
+                heavy,
             ),
         )
-        gpu.launch(
-            table_kernel("table", utility),
-            gpu.grid(n_rows * n_columns, 256),
-            (256,),
-            (
-                counts,
-                marginals,
-                first_row,
-                gpu.constant(partition_of.astype(np.int32)),
-                np.int32(n_rows),
-                np.int32(n_columns),
-                size,
-                square,
-                empty,
-                gpu.constant(recipe.weights),
-                norm,
-                np.int32(recipe.power),
-                table,
-            ),
-        )
-        return table
+        if recipe.present_weight is not None:
+            norm = xp.empty(shape, np.float64)
+            if recipe.row_utility is None:
+                row_table = xp.empty(columns, np.float32)
+            gpu.launch(
+                table_kernel("table_norm", recipe.utility),
+                gpu.grid(n_columns, 32),
+                (32,),
+                (
+                    square,
+                    empty,
+                    heavy,
+                    NULL if absent is None else absent,
+                    gpu.constant(recipe.present_weight),
+                    np.int32(n_partitions),
+                    np.int32(n_columns),
+                    norm,
+                    NULL if row_table is None else row_table,
+                ),
+            )
+
+        def fill(utility: str) -> Table:
+            table: Table = xp.empty(counts.shape, np.float32)
+            gpu.launch(
+                table_kernel("table", utility),
+                gpu.grid(n_rows * n_columns, 256),
+                (256,),
+                (
+                    counts,
+                    marginals,
+                    first_row,
+                    gpu.constant(partition_of.astype(np.int32)),
+                    np.int32(n_rows),
+                    np.int32(n_columns),
+                    size,
+                    square,
+                    empty,
+                    gpu.constant(recipe.weights),
+                    NULL if norm is None else norm,
+                    np.int32(recipe.power),
+                    table,
+                ),
+            )
+            return table
+
+        if recipe.row_utility is not None:
+            row_table = fill(recipe.row_utility)
+        return fill(recipe.utility), row_table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -60,19 +59,19 @@ class NumbaPrimitives(NumpyBackend):
         self,
         rule: Rule,
         counts: Counts,
-        rows: Sequence[Assignment],
+        absent: Counts | None,
         on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
         """See the Protocol; rules without a recipe make their table themselves."""
         recipe: TableRecipe | None = getattr(rule, "recipe", None)
         if recipe is None:
-            return rule.table(counts, rows)
-        norm = None if recipe.norm is None else recipe.norm(counts, rows)
+            return rule.table(counts, absent)
+        norm = None if recipe.norm is None else recipe.norm(counts, absent)
         row_table = None
         if recipe.row_utility is not None:
             row_table = self._make_table(recipe, recipe.row_utility, counts, norm)
         elif recipe.row_sum is not None:
-            row_table = recipe.row_sum(counts, rows)
+            row_table = recipe.row_sum(counts, absent)
         return self._make_table(recipe, recipe.utility, counts, norm), row_table
 
     def _make_table(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
@@ -90,11 +90,11 @@ class NumpyBackend:
         self,
         rule: Rule,
         counts: Counts,
-        rows: Sequence[Assignment],
+        absent: Counts | None,
         on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
         """See the Protocol."""
-        return rule.table(counts, rows)
+        return rule.table(counts, absent)
 
     def count(
         self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int

@@ -16,7 +16,7 @@ of them at once, and no result depends on how the objects were cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -96,11 +96,14 @@ class TableRecipe(NamedTuple):
     power : int
         P of lP.
     norm : callable or None
-        Host function from counts and assignments to norms (r, R, K), for lP and SEC.
+        Host function from counts and absent weights to norms (r, R, K), for lP and SEC.
     row_utility : {"SEC_ROW"} or None
         What the row table, if it has as many rows as the table, is made by.
     row_sum : callable or None
-        Host function from counts and assignments to a row table (R, K).
+        Host function from counts and absent weights to a row table (R, K).
+    present_weight : ndarray of shape (r,) or None
+        For SEC, the weight of all objects present: a device then makes norms and row
+        sums itself.
     """
 
     utility: str
@@ -111,6 +114,12 @@ class TableRecipe(NamedTuple):
     norm: Callable[..., npt.NDArray[np.float64]] | None = None
     row_utility: str | None = None
     row_sum: Callable[..., Table] | None = None
+    present_weight: npt.NDArray[np.int64] | None = None
+
+    @property
+    def wants_host(self) -> bool:
+        """Whether a device lacks norms, because powers round alike only on the host."""
+        return self.norm is not None and self.present_weight is None
 
 
 class Backend(Protocol):
@@ -134,7 +143,7 @@ class Backend(Protocol):
     def bring(self, *arrays: Any) -> tuple[Any, ...]:
         """Bring arrays of 64-bit integers to the host together, in one copy.
 
-        On the host they are the same arrays.
+        None stays None. On the host they are the same arrays.
         """
         ...
 
@@ -170,10 +179,10 @@ class Backend(Protocol):
         self,
         rule: Rule,
         counts: Counts,
-        rows: Sequence[Assignment],
+        absent: Counts | None,
         on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
-        """Return the tables of a rule, ``rule.table(counts, rows)``. Equal.
+        """Return the tables of a rule, ``rule.table(counts, absent)``. Equal.
 
         ``on_host`` are the same counts on the host, if they are there already.
         """

@@ -14,7 +14,7 @@ from gpu_consensus.checks import FloatArray
 from gpu_consensus.doctor.reference import Reference
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.generation.device import why_not_on_device
-from gpu_consensus.loop.lloyd import Problem, Rule
+from gpu_consensus.loop.lloyd import Rule
 from gpu_consensus.loop.refine import refine
 from gpu_consensus.loop.utilities import Segments, parse_utility
 from gpu_consensus.methods.em import em
@@ -24,7 +24,6 @@ from gpu_consensus.methods.voting import IpvcRule, IvcRule
 from gpu_consensus.result import Consensus
 
 _FEW = 50  # objects for what takes long in NumPy
-_NOBODY = np.empty(0, dtype=np.intp)
 
 
 class Case(NamedTuple):
@@ -56,6 +55,7 @@ class Data(NamedTuple):
     after: Any
     nearly: Any
     counts: Any
+    absent: Any
     ties: Any
     table: Any
     row_table: Any
@@ -116,6 +116,7 @@ def make_data(case: Case) -> Data:
         after,
         nearly,
         counts,
+        numpy.weigh(ens.codes, ens.offsets, before, SecRule(ens).object_weight, k),
         rng.integers(-2, 3, size=counts.shape).astype(np.float32),
         table,
         row_table,
@@ -143,8 +144,8 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         ),
     },
     "table": lambda b, d: {
-        name: b.table(rule, d.counts, list(d.before))
-        for name, rule in _rules(b, d).items()
+        name: b.table(rule, d.counts, None if rule.absent_weight is None else d.absent)
+        for name, rule in _rules(d).items()
     },
     "weigh": lambda b, d: b.weigh(d.codes, d.offsets, d.before, d.whole, d.n_clusters),
     "assign": lambda b, d: {
@@ -282,20 +283,25 @@ def _blocks(backend: Backend, codes: Any, memory_limit: int | None) -> Any:
     return np.concatenate(rows), np.concatenate(parts, axis=1)
 
 
-def _rules(backend: Backend, data: Data) -> dict[str, Rule]:
+def _rules(data: Data) -> dict[str, Rule]:
     """Return a rule of every kind of table."""
     ens, rules = data.ensemble, dict[str, Rule]()
     for utility in ("c", "h", "cos", "l5"):
         rule = KccRule(ens, parse_utility(utility)[1], ens.weights)
         rule.recipe = device_recipe(rule, utility)
         rules[utility] = rule
-    of_sec = SecRule(ens)
-    of_sec.bind(Problem(backend, ens.codes, ens.offsets, data.n_clusters, _NOBODY))
     return rules | {
         "ivc": IvcRule(ens, ens.weights),
         "ipvc": IpvcRule(ens, ens.weights),
-        "sec": of_sec,
+        "sec": SecRule(ens),
+        "sec, complete": SecRule(_complete(ens)),
     }
+
+
+def _complete(ensemble: Ensemble) -> Ensemble:
+    """Return an ensemble with the first label where one is missing."""
+    missing = ensemble.codes == ensemble.n_labels[:, None]
+    return Ensemble.from_codes(np.where(missing, 0, ensemble.codes), ensemble.n_labels)
 
 
 def _groups(data: Data) -> Groups:

@@ -215,13 +215,25 @@ def _first(
         labelled = np.delete(assignment[0], problem.skip)
         if len(np.unique(labelled)) == n_clusters and labelled.max() < n_clusters:
             counts = problem.backend.to_host(state.counts)
-            state.objective[:] = rule.objective(counts, list(state.assignment))
+            absent = _absent(problem, rule, list(state.assignment))
+            state.objective[:] = rule.objective(counts, absent)
         return state
     seeds = seed_sequence(saved.random_state)
     seeded = seed_starts(
         options.init, ensemble, problem, rule, weights, options.n_init, seeds
     )
     return Starts.seeded(problem, seeded)
+
+
+def _absent(
+    problem: Problem, rule: Rule, assignments: list[Assignment]
+) -> Counts | None:
+    """Return the sums beside the counts that the rule needs, on the host."""
+    if rule.absent_weight is None:
+        return None
+    there = problem.weigh(assignments, problem.parted(rule.absent_weight))
+    absent: Counts = problem.backend.to_host(there)
+    return absent
 
 
 def _refine(
@@ -305,7 +317,7 @@ def _refine_start(
         counts,
         max_sweeps=options.max_iter,
         after_sweep=lambda counts: history.append(
-            float(rule.objective(counts[:, None], [])[0])
+            float(rule.objective(counts[:, None], None)[0])
         ),
         compiled=problem.backend.name == "numba",
     )
@@ -341,7 +353,8 @@ def _result(
     labels = assignment.astype(np.int32)
     labels[problem.skip] = -1
     make_table = getattr(rule, "full_table", rule.table)
-    table, row_table = make_table(counts[:, None], [starts.assignment[q]])
+    absent = _absent(problem, rule, [starts.assignment[q]])
+    table, row_table = make_table(counts[:, None], absent)
     objective = float(starts.objective[q])
     return Consensus(
         labels=require_device().asarray(labels) if on_device(problem.codes) else labels,

@@ -32,22 +32,24 @@ from gpu_consensus.loop.lazy import Laziness, worth_it
 class Rule(Protocol):
     """What makes a method: its table and its objective, both from counts.
 
-    ``rows`` holds one assignment vector per restart of ``counts``, for methods whose
-    table needs more than counts.
+    Sums over objects that counts do not hold come as ``absent``, (r, R, K), to rules
+    that have an ``absent_weight``.
     """
 
     monotone: bool
     """Whether the objective falls at every step; if not, repeats end the loop."""
     row_weight: npt.NDArray[np.float32] | None
     """(n,), with ``table`` then returning a row table too."""
+    absent_weight: npt.NDArray[np.int64] | None
+    """(n,), to be summed over the members of each cluster that a partition lacks."""
 
     def table(
-        self, counts: Counts, rows: Sequence[Assignment]
+        self, counts: Counts, absent: Counts | None
     ) -> tuple[Table, Table | None]:
         """Return ``table`` (S, R, K) and ``row_table`` or None."""
         ...
 
-    def objective(self, counts: Counts, rows: Sequence[Assignment]) -> FloatArray:
+    def objective(self, counts: Counts, absent: Counts | None) -> FloatArray:
         """Return what is minimised, (R,), float64."""
         ...
 
@@ -153,6 +155,27 @@ class Problem:
                 total += found
         assert total is not None  # there is at least one object
         return total
+
+    def weigh(
+        self, assignments: Sequence[Assignment], weight_of: Callable[[slice], Any]
+    ) -> Counts:
+        """Sum weights over the members that are missing in each partition, (r, R, K).
+
+        Parameters
+        ----------
+        assignments : sequence of ndarray of shape (n,)
+            One of each restart, where the backend computes.
+        weight_of : callable
+            Gives the weights of a range of objects there, as ``parted`` returns it.
+        """
+        total: Any = 0
+        for rows, codes in self.blocks(len(assignments)):
+            there = _gather(self.backend.xp, assignments, rows)
+            total = total + self.backend.weigh(
+                codes, self.offsets, there, weight_of(rows), self.n_clusters
+            )
+        absent: Counts = total
+        return absent
 
     def parted(self, vector: npt.NDArray[Any]) -> Callable[[slice], Any]:
         """Return what gives any range of a vector (n,) where the backend computes.
@@ -261,10 +284,15 @@ class _Run:
         self._row_weight: Callable[[slice], Any] = lambda rows: None
         if rule.row_weight is not None:
             self._row_weight = problem.parted(rule.row_weight)
+        # as the counts: of the restarts that go on, where the backend computes
+        self.absent: Counts | None = None
+        self._absent_weight: Callable[[slice], Any] | None = None
+        if rule.absent_weight is not None:
+            self._absent_weight = problem.parted(rule.absent_weight)
         if problem.skip.size:
-            absent = np.zeros(problem.codes.shape[1], dtype=np.bool_)
-            absent[problem.skip] = True
-            self._absent = problem.parted(absent)
+            nowhere = np.zeros(problem.codes.shape[1], dtype=np.bool_)
+            nowhere[problem.skip] = True
+            self._nowhere = problem.parted(nowhere)
 
     def take(self, active: list[int]) -> None:
         """Gather the counts of the restarts that go on; put back those of others."""
@@ -276,33 +304,41 @@ class _Run:
                 if q not in active or not set(active) <= set(held):
                     state.counts[:, q] = self.counts[:, a]
         on_host, self.on_host = self.on_host, None
+        absent, self.absent = self.absent, None
         if not active:
             self.counts = state.counts[:, :0]
-        elif len(active) == len(state.assignment):
-            self.counts = state.counts
         elif set(active) <= set(held):
             places = [held.index(q) for q in active]
             self.counts = xp.ascontiguousarray(self.counts[:, places])
             if on_host is not None:
                 self.on_host = np.ascontiguousarray(on_host[:, places])
+            if absent is not None:
+                self.absent = xp.ascontiguousarray(absent[:, places])
         else:
-            self.counts = xp.ascontiguousarray(state.counts[:, active])
+            self.counts = state.counts
+            if len(active) < len(state.assignment):
+                self.counts = xp.ascontiguousarray(state.counts[:, active])
+            if self._absent_weight is not None:
+                rows = [state.assignment[q] for q in active]
+                self.absent = self.problem.weigh(rows, self._absent_weight)
         self.active = active
 
     def iterate(self) -> None:
         state, rule, backend = self.state, self.rule, self.problem.backend
         active, counts = self.active, self.counts
         rows = [state.assignment[q] for q in active]
-        table, row_table = backend.table(rule, counts, rows, self.on_host)
-        found: list[Any] = [self._assign(table, row_table), counts]
+        table, row_table = backend.table(rule, counts, self.absent, self.on_host)
+        changed, hashes = self._assign(table, row_table), None
         if not rule.monotone:
-            found.append(hash_assignments(backend.xp, rows, self.problem.n_clusters))
+            hashes = hash_assignments(backend.xp, rows, self.problem.n_clusters)
         # the one copy from the device: sizes and objective are the host's work
-        moved, on_host, *hashes = backend.bring(*found)
+        moved, on_host, absent, hashes = backend.bring(
+            changed, counts, self.absent, hashes
+        )
         self.on_host = None if on_host is counts else on_host
         sizes = self.problem.cluster_sizes(on_host)
         repairs = [
-            self._repair(a, table, row_table, on_host, sizes[a])
+            self._repair(a, table, row_table, on_host, absent, sizes[a])
             for a in range(len(active))
         ]
         if (
@@ -310,7 +346,7 @@ class _Run:
             or any(repairs)
             or not np.isfinite(state.objective[active]).all()
         ):
-            objective = rule.objective(on_host, rows)
+            objective = rule.objective(on_host, absent)
         else:
             objective = state.objective[active]
         for a, q in enumerate(active):
@@ -327,8 +363,8 @@ class _Run:
             state.history[q].append(float(state.objective[q]))
             if not rule.monotone and not still:
                 if repairs[a]:
-                    hashes[0][a] = self._hash(rows[a])
-                still = self._repeats(q, int(hashes[0][a]))
+                    hashes[a] = self._hash(rows[a])
+                still = self._repeats(q, int(hashes[a]))
             state.converged[q] = still
             if state.converged[q]:
                 self.steps.pop(q, None)
@@ -337,18 +373,28 @@ class _Run:
         """Assign all objects in place, update the counts, return how many moved."""
         problem, assignment, active = self.problem, self.state.assignment, self.active
         backend, xp = problem.backend, problem.backend.xp
+        vectors = [assignment[q] for q in active]
+        moved: npt.NDArray[np.int64]
         if self.lazy is not None:
-            return self.lazy.step(active, assignment, self.counts, table, row_table)
-        moved: npt.NDArray[np.int64] = xp.zeros(len(active), dtype=np.int64)
+            moved = self.lazy.step(active, assignment, self.counts, table, row_table)
+            if self._absent_weight is not None:
+                self.absent = problem.weigh(vectors, self._absent_weight)
+            return moved
+        moved = xp.zeros(len(active), dtype=np.int64)
+        absent: Any = 0
         for rows, codes in problem.blocks(len(active)):
             after = self._assign_block(rows, codes, table, row_table)
-            before = xp.empty(after.shape, after.dtype)
-            # one by one: a list of them would have to go to the device as an index
-            for a, q in enumerate(active):
-                before[a] = assignment[q, rows]
-                assignment[q, rows] = after[a]
+            before = _gather(xp, vectors, rows)
+            for a, vector in enumerate(vectors):
+                vector[rows] = after[a]
             backend.recount(codes, problem.offsets, before, after, self.counts)
             moved += (before != after).sum(axis=1)
+            if self._absent_weight is not None:  # while the codes are here
+                weight = self._absent_weight(rows)
+                absent = absent + backend.weigh(
+                    codes, problem.offsets, after, weight, problem.n_clusters
+                )
+        self.absent = None if self._absent_weight is None else absent
         return moved
 
     def _assign_block(
@@ -365,8 +411,8 @@ class _Run:
         low, high = np.searchsorted(problem.skip, (rows.start, rows.stop))
         if high > low:
             # not by an index: CuPy would make one for every entry, and wait for it
-            nowhere = after.dtype.type(problem.n_clusters)
-            after = problem.backend.xp.where(self._absent(rows), nowhere, after)
+            none = after.dtype.type(problem.n_clusters)
+            after = problem.backend.xp.where(self._nowhere(rows), none, after)
         return after
 
     def _repair(
@@ -375,6 +421,7 @@ class _Run:
         table: Table,
         row_table: Table | None,
         on_host: Counts,
+        absent: Counts | None,
         sizes: npt.NDArray[np.int64],
     ) -> list[tuple[int, int]]:
         """Give every empty cluster the worst-fitting object of a larger one."""
@@ -408,6 +455,12 @@ class _Run:
             if self.lazy is not None:
                 self.lazy.forget(q, l)
             repairs.append((l, int(k)))
+        if self._absent_weight is not None:
+            assert self.absent is not None
+            assert absent is not None
+            single = problem.weigh([assignment], self._absent_weight)
+            self.absent[:, a : a + 1] = single
+            absent[:, a : a + 1] = problem.backend.to_host(single)
         return repairs
 
     def _worst(self, table: Table, row_table: Table | None, number: int) -> list[int]:
@@ -469,6 +522,16 @@ class _Run:
         repeated = found in self.state.seen[q]
         self.state.seen[q].add(found)
         return repeated
+
+
+def _gather(xp: Any, assignments: Sequence[Assignment], rows: slice) -> Assignment:
+    """Return a range of the assignments of some restarts, (R, n), as a copy."""
+    first = assignments[0]
+    there: Assignment = xp.empty((len(assignments), len(first[rows])), first.dtype)
+    # one by one: a list of them would have to go to the device as an index
+    for a, assignment in enumerate(assignments):
+        there[a] = assignment[rows]
+    return there
 
 
 def _restart(

@@ -103,7 +103,7 @@ def _careful(
             backend.xp.zeros((1, 1), dtype=row.dtype),
             1,
         )
-        table, _ = backend.table(rule, counts, [])
+        table, _ = backend.table(rule, counts, None)
         for rows, codes in problem.blocks(1):
             score = backend.assign(codes, problem.offsets, table, best=True).best
             assert score is not None

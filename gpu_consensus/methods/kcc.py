@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.protocol import Assignment, Counts, Table, TableRecipe
+from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import Options, fit
@@ -162,6 +162,7 @@ class KccRule:
 
     monotone = True
     row_weight: npt.NDArray[np.float32] | None = None
+    absent_weight: IntArray | None = None
     recipe: TableRecipe | None = None
     """How a device makes the table; None where only the host can."""
 
@@ -205,9 +206,7 @@ class KccRule:
             )
         return np.asarray(result)
 
-    def table(
-        self, counts: Counts, rows: Sequence[Assignment] = ()
-    ) -> tuple[Table, None]:
+    def table(self, counts: Counts, absent: Counts | None = None) -> tuple[Table, None]:
         """Return w_i f(e_j, m_k), (S, R, K), float32."""
         table = np.empty(counts.shape, dtype=np.float32)
         offsets = self.segments.offsets
@@ -233,7 +232,7 @@ class KccRule:
         marginals[segments.missing[hollow]] = 1  # no division by zero
         return segments.filled(counts, marginals)
 
-    def objective(self, counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
+    def objective(self, counts: Counts, absent: Counts | None = None) -> FloatArray:
         """Return F = sum_i w_i (sum_j n_+j mu(e_j) - sum_k n_k mu(m_k)), (R,)."""
         total = self._weighted_totals(counts)
         # fsum is exact, so F depends on no order and not on the other restarts
@@ -278,7 +277,7 @@ def device_recipe(rule: KccRule, utility: str) -> TableRecipe:
     power = int(base[1:]) if base.startswith("l") else 0
     segments = rule.segments
 
-    def norm(counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
+    def norm(counts: Counts, absent: Counts | None = None) -> FloatArray:
         """Norms of lP as the host's formula has them: powers round alike only there."""
         filled = rule.fill_empty(counts, segments, 0, len(counts))
         filled[segments.missing] = 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.protocol import Assignment, Counts, Table, TableRecipe
+from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import Options, fit
@@ -126,9 +126,9 @@ class SecRule:
         )
         self.row_weight: npt.NDArray[np.float32] | None
         self.row_weight = self.object_weight.astype(np.float32)
+        self.absent_weight = None if self.complete else self.object_weight
         known = n_labels > 0
         self.constant = math.fsum(n_labels[known] / self.object_weight[known])
-        self.problem: Problem | None = None
         self._sums: Callable[..., LabelSums] = label_sums
         self.recipe = TableRecipe(
             "SEC",
@@ -138,17 +138,15 @@ class SecRule:
             norm=self._norm,
             row_utility=None if self.complete else "SEC_ROW",
             row_sum=self._row_sum if self.complete else None,
+            present_weight=self.present_weight,
         )
 
     def bind(self, problem: Problem) -> None:
-        """Take the fit's data: with missing labels, tables need more than counts."""
-        self.problem = problem
-        if not self.complete:
-            self._weight_of = problem.parted(self.object_weight)
+        """Take the backend's label sums, if it has some."""
         self._sums = getattr(problem.backend, "label_sums", label_sums)
 
     def cluster_weight(
-        self, counts: Counts, rows: Sequence[Assignment]
+        self, counts: Counts, absent: Counts | None
     ) -> tuple[IntArray, npt.NDArray[np.bool_], LabelSums]:
         """Return W_k^(i), (r, R, K), where a cluster has no member, and label sums.
 
@@ -158,53 +156,35 @@ class SecRule:
         sums = self._sums(self.segments.offsets, counts, self.marginals)
         weight = np.repeat(sums.heavy.sum(axis=0)[None], len(self.present), axis=0)
         if not self.complete:
-            weight = weight - self._absent_weight(rows, counts.shape[2])
+            assert absent is not None
+            weight = weight - absent
         empty = sums.size == 0
         full = np.where(empty, self.present_weight[:, None, None], weight)
         return full, empty, sums
 
-    def _absent_weight(self, rows: Sequence[Assignment], n_clusters: int) -> IntArray:
-        """Weights of the members of each cluster that are missing in each partition."""
-        assert self.problem is not None
-        backend, xp = self.problem.backend, self.problem.backend.xp
-        total: Any = 0
-        for part, codes in self.problem.blocks(len(rows)):
-            chosen = xp.empty((len(rows), codes.shape[1]), rows[0].dtype)
-            for a, row in enumerate(rows):
-                chosen[a] = row[part]
-            total = total + backend.weigh(
-                codes,
-                self.segments.offsets,
-                chosen,
-                self._weight_of(part),
-                n_clusters,
-            )
-        absent: IntArray = backend.to_host(total)
-        return absent
+    def _norm(self, counts: Counts, absent: Counts | None) -> FloatArray:
+        return np.maximum(self.cluster_weight(counts, absent)[0], 1).astype(np.float64)
 
-    def _norm(self, counts: Counts, rows: Sequence[Assignment]) -> FloatArray:
-        return np.maximum(self.cluster_weight(counts, rows)[0], 1).astype(np.float64)
-
-    def _row_sum(self, counts: Counts, rows: Sequence[Assignment]) -> Table:
+    def _row_sum(self, counts: Counts, absent: Counts | None) -> Table:
         """Return sum_i A_k / W_k^2, (R, K): one sum for all rows of complete data."""
-        weight, empty, sums = self.cluster_weight(counts, rows)
+        weight, empty, sums = self.cluster_weight(counts, absent)
         alone = self.segments.sum(self.marginals * self.marginals)
         square = np.where(empty, alone[:, None, None], sums.square).sum(axis=0)
         whole = np.maximum(weight[0], 1)
         return as_table(np.asarray(square / whole / whole))
 
     def table(
-        self, counts: Counts, rows: Sequence[Assignment]
+        self, counts: Counts, absent: Counts | None
     ) -> tuple[Table, Table | None]:
         """Return -2 n_kj / W_k^(i), and A_k / (W_k^(i))^2 (summed where complete)."""
-        table, row_table = self.full_table(counts, rows)
-        return table, self._row_sum(counts, rows) if self.complete else row_table
+        table, row_table = self.full_table(counts, absent)
+        return table, self._row_sum(counts, absent) if self.complete else row_table
 
     def full_table(
-        self, counts: Counts, rows: Sequence[Assignment]
+        self, counts: Counts, absent: Counts | None
     ) -> tuple[Table, Table]:
         """As ``table``, with a row for every label: new objects may have gaps."""
-        weight = self.cluster_weight(counts, rows)[0]
+        weight = self.cluster_weight(counts, absent)[0]
         n = self.segments.filled(counts, self.marginals)
         norm = self.segments.spread(np.maximum(weight, 1).astype(np.float64))
         square = self.segments.spread(self.segments.sum(n * n))
@@ -216,9 +196,9 @@ class SecRule:
         table[self.segments.spread(self.present == 0)] = 0.0
         return table
 
-    def objective(self, counts: Counts, rows: Sequence[Assignment]) -> FloatArray:
+    def objective(self, counts: Counts, absent: Counts | None) -> FloatArray:
         """Return sum_l r_l / w_l - sum_i sum_k A_k / W_k^(i), (R,)."""
-        weight, empty, sums = self.cluster_weight(counts, rows)
+        weight, empty, sums = self.cluster_weight(counts, absent)
         gain = sums.square / np.maximum(weight, 1)
         gain[empty] = 0.0
         return np.array(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.protocol import Assignment, Counts, Table, TableRecipe
+from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import Options, fit
@@ -116,6 +116,7 @@ class _Votes:
     """What both rules share: marginals for absent clusters, and the total weight."""
 
     row_weight: npt.NDArray[np.float32] | None = None
+    absent_weight: IntArray | None = None
 
     def __init__(self, ensemble: Ensemble, weights: FloatArray) -> None:
         self.weights = weights
@@ -167,9 +168,7 @@ class IvcRule(_Votes):
         offsets = self.segments.offsets
         self.recipe = TableRecipe("IVC", offsets, self.marginals, weights)
 
-    def table(
-        self, counts: Counts, rows: Sequence[Assignment] = ()
-    ) -> tuple[Table, None]:
+    def table(self, counts: Counts, absent: Counts | None = None) -> tuple[Table, None]:
         """Return w_i [j is not the majority of cluster k], (S, R, K)."""
         n, segments = self.filled(counts), self.segments
         n[segments.missing] = -1
@@ -180,7 +179,7 @@ class IvcRule(_Votes):
         )
         return self.finish(np.asarray(row != segments.spread(first), dtype=float)), None
 
-    def objective(self, counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
+    def objective(self, counts: Counts, absent: Counts | None = None) -> FloatArray:
         """Return the weighted Hamming distance to the majorities, (R,)."""
         found = self.label_sums(counts)
         return self.sums((found.size - found.most).astype(np.float64))
@@ -196,15 +195,13 @@ class IpvcRule(_Votes):
         offsets = self.segments.offsets
         self.recipe = TableRecipe("IPVC", offsets, self.marginals, weights)
 
-    def table(
-        self, counts: Counts, rows: Sequence[Assignment] = ()
-    ) -> tuple[Table, None]:
+    def table(self, counts: Counts, absent: Counts | None = None) -> tuple[Table, None]:
         """Return w_i (1 - m_kj), (S, R, K)."""
         n, segments = self.filled(counts), self.segments
         size = np.maximum(segments.sum(n), 1)
         return self.finish(1.0 - n / segments.spread(size)), None
 
-    def objective(self, counts: Counts, rows: Sequence[Assignment] = ()) -> FloatArray:
+    def objective(self, counts: Counts, absent: Counts | None = None) -> FloatArray:
         """Return sum (1 - m) over all labels, (R,)."""
         found = self.label_sums(counts)
         return self.sums(found.size - found.square / np.maximum(found.size, 1))

@@ -122,7 +122,7 @@ def _every_primitive(
 
     backend.weigh(codes, offsets, assignment, cupy.zeros(n_samples, np.int64), clusters)
 
-    def norm(counts: np.ndarray, rows: object) -> np.ndarray:
+    def norm(counts: np.ndarray) -> np.ndarray:
         return np.ones((partitions, *counts.shape[1:]))
 
     for utility in ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC"):
@@ -132,10 +132,11 @@ def _every_primitive(
             np.ones(offsets[-1], np.int64),
             np.ones(partitions),
             power=5,
-            norm=norm if utility in ("LP", "SEC") else None,
+            norm=norm if utility == "LP" else None,
             row_utility="SEC_ROW" if utility == "SEC" else None,
+            present_weight=np.ones(partitions, np.int64) if utility == "SEC" else None,
         )
-        backend.table(SimpleNamespace(recipe=recipe), counts, [])
+        backend.table(SimpleNamespace(recipe=recipe), counts, None)
     table = cupy.zeros(counts.shape, np.float32)
     weight = cupy.ones(n_samples, np.float32)
     backend.assign(codes, offsets, table)
