@@ -13,7 +13,8 @@ import numpy.typing as npt
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend, why_unavailable
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
+from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.problem import Problem, Starts
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
 

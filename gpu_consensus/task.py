@@ -24,7 +24,7 @@ from gpu_consensus.checks import (
 )
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import check_distinct_rows, find_unlabelled
-from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.loop.problem import Problem
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.pairs import Pairs
 from gpu_consensus.result import Centroids, Consensus

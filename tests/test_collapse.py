@@ -12,7 +12,7 @@ from gpu_consensus.loop import collapse as collapse_module
 from gpu_consensus.loop import fit as fit_module
 from gpu_consensus.loop import lazy as lazy_module
 from gpu_consensus.loop import lloyd as lloyd_module
-from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.loop.problem import Problem
 
 METHODS = ["c", "h", "ncos", "l5", "sec", "ivc", "ipvc"]
 

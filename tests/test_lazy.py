@@ -10,7 +10,8 @@ import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.loop import lazy as lazy_module
 from gpu_consensus.loop import lloyd as lloyd_module
-from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
+from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.problem import Problem, Starts
 
 NONE = np.empty(0, dtype=np.intp)
 

@@ -11,7 +11,8 @@ from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.loop import checkpoint
 from gpu_consensus.loop import lloyd as lloyd_module
 from gpu_consensus.loop.hashing import hash_assignments
-from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
+from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.problem import Problem, Starts
 from gpu_consensus.loop.utilities import Segments, parse_utility
 from gpu_consensus.methods.kcc import KccRule
 

@@ -11,7 +11,8 @@ import gpu_consensus as gpc
 from bench.speed_savings import counts_all
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.loop import lazy as lazy_module
-from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
+from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.problem import Problem, Starts
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule

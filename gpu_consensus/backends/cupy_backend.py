@@ -54,7 +54,7 @@ from gpu_consensus.progress import Advance
 from gpu_consensus.warn import warn
 
 if TYPE_CHECKING:
-    from gpu_consensus.loop.lloyd import Rule
+    from gpu_consensus.loop.problem import Rule
 
 
 _FEWER = "set memory_limit lower, so that fewer objects are worked on at a time"

@@ -34,7 +34,7 @@ from gpu_consensus.loop.utilities import LabelSums
 from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
-    from gpu_consensus.loop.lloyd import Rule
+    from gpu_consensus.loop.problem import Rule
 
 _WORTH_A_THREAD = 1 << 18  # operations; to wake a thread takes some microseconds
 _PARTS = 4  # per thread, so that one that is held up delays nobody

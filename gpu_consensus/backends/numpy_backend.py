@@ -29,7 +29,7 @@ from gpu_consensus.checks import check_int
 from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
-    from gpu_consensus.loop.lloyd import Rule
+    from gpu_consensus.loop.problem import Rule
 
 _TILE = 1 << 18  # numbers in one tile: the scores of a tile stay in the cache
 _DEFAULT_MEMORY = 64 << 20

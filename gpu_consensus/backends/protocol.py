@@ -26,7 +26,7 @@ import numpy.typing as npt
 from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
-    from gpu_consensus.loop.lloyd import Rule
+    from gpu_consensus.loop.problem import Rule
 
 Codes = npt.NDArray[Any]
 Assignment = npt.NDArray[Any]

@@ -14,7 +14,7 @@ from gpu_consensus.checks import FloatArray
 from gpu_consensus.doctor.reference import Reference
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.generation.device import why_not_on_device
-from gpu_consensus.loop.lloyd import Rule
+from gpu_consensus.loop.problem import Rule
 from gpu_consensus.loop.refine import refine
 from gpu_consensus.loop.utilities import Segments, parse_utility
 from gpu_consensus.methods.em import em

@@ -11,7 +11,7 @@ from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.loop.problem import Problem
 
 _COUNTS = 1 << 22  # counts in memory at a time
 

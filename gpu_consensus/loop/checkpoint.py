@@ -18,7 +18,7 @@ from gpu_consensus.checks import FloatArray, seed_sequence
 from gpu_consensus.encoding import encode
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.generation.store import plain_seed, seed_from_plain
-from gpu_consensus.loop.lloyd import Starts
+from gpu_consensus.loop.problem import Starts
 from gpu_consensus.storage import write_atomic
 
 if TYPE_CHECKING:

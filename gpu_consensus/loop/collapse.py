@@ -16,7 +16,7 @@ from gpu_consensus.backends.protocol import Assignment, Counts, Groups, Table
 from gpu_consensus.loop.lazy import BYTES, Laziness, fits, pays
 
 if TYPE_CHECKING:
-    from gpu_consensus.loop.lloyd import Problem, Rule
+    from gpu_consensus.loop.problem import Problem, Rule
 
 _SHARE = 4  # objects for each distinct row, from which it pays
 _SMALL = 1 << 16  # labels

@@ -26,7 +26,8 @@ from gpu_consensus.checks import (
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.checkpoint import Checkpoint, open_checkpoint
 from gpu_consensus.loop.collapse import find_groups
-from gpu_consensus.loop.lloyd import Problem, Rule, Starts, lloyd
+from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.problem import Problem, Rule, Starts
 from gpu_consensus.loop.refine import refine
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts

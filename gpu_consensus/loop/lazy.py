@@ -19,7 +19,7 @@ from gpu_consensus.checks import FloatArray
 from gpu_consensus.memory import available_memory
 
 if TYPE_CHECKING:
-    from gpu_consensus.loop.lloyd import Problem
+    from gpu_consensus.loop.problem import Problem
 
 _CALM = 0.1  # share of objects that moved, above which nothing could be skipped
 _DENSE = 0.5  # share of objects to score, above which scoring all is quicker

@@ -13,7 +13,7 @@ from gpu_consensus.backends.protocol import Assignment
 from gpu_consensus.checks import unknown_name
 from gpu_consensus.encoding import encode
 from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.loop.lloyd import Problem, Rule
+from gpu_consensus.loop.problem import Problem, Rule
 
 NAMES = ("partition", "random", "careful")
 

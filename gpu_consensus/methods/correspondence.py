@@ -12,7 +12,7 @@ from gpu_consensus.backends.device_memory import ELSEWHERE
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_int
 from gpu_consensus.kmeans import kmeans
-from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.loop.problem import Problem
 from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.alignment import match, vote_weights
 from gpu_consensus.progress import progress_bar

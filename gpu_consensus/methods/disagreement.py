@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gpu_consensus.backends.device_memory import ELSEWHERE
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Counts
-from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.utilities import Segments
 from gpu_consensus.task import Task
 

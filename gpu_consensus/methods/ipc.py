@@ -15,7 +15,8 @@ from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
 from gpu_consensus.ensemble import as_ensemble
 from gpu_consensus.loop.fit import Options, fit
-from gpu_consensus.loop.lloyd import Problem, Starts, lloyd
+from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.problem import Problem, Starts
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.result import Consensus
 

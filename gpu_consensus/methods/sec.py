@@ -14,7 +14,7 @@ from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import Options, fit
-from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.utilities import LabelSums, Segments, as_table, label_sums
 from gpu_consensus.result import Consensus
 
@@ -180,9 +180,7 @@ class SecRule:
         table, row_table = self.full_table(counts, absent)
         return table, self._row_sum(counts, absent) if self.complete else row_table
 
-    def full_table(
-        self, counts: Counts, absent: Counts | None
-    ) -> tuple[Table, Table]:
+    def full_table(self, counts: Counts, absent: Counts | None) -> tuple[Table, Table]:
         """As ``table``, with a row for every label: new objects may have gaps."""
         weight = self.cluster_weight(counts, absent)[0]
         n = self.segments.filled(counts, self.marginals)

@@ -13,7 +13,7 @@ from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import Options, fit
-from gpu_consensus.loop.lloyd import Problem
+from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.utilities import LabelSums, Segments, as_table, label_sums
 from gpu_consensus.result import Consensus
 
