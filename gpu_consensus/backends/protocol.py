@@ -8,7 +8,8 @@ Shapes, everywhere the same:
   of a table, K_i labels and one row for "missing"; S = ``offsets[-1]``;
 - ``assignment`` (R, n), the smallest unsigned type that holds K: the cluster of every
   object in each of R restarts; the value K means "not counted";
-- ``counts`` (S, R, K), int64, and ``table`` (S, R, K), float32.
+- ``counts`` (S, R, K), int64, and ``table`` (S, R, K), float32, whose entries are 0 or
+  at least 2^-100 in size: no sum of them is subnormal, which devices would take for 0.
 
 Callers pass any range of objects as ``codes[:, begin:end]``; a backend never needs all
 of them at once, and no result depends on how the objects were cut.
