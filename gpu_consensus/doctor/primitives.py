@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.protocol import Backend, Groups
+from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.doctor.reference import Reference
 from gpu_consensus.ensemble import Ensemble
@@ -177,6 +178,9 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         "kept": b.add_rem_add(
             d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5), d.similarity
         ),
+        "streamed": b.add_rem_add(
+            _streamed(b, d), d.n_labels, d.few[::5], (len(d.n_labels), 5)
+        ),
         "ties": list(_climbs(b, len(d.ensemble.codes))),
     },
     "kmeans": lambda b, d: _blobs(b, d.X),
@@ -235,6 +239,12 @@ FITS: dict[str, Callable[[Ensemble, dict[str, Any]], Consensus]] = {
     "em": lambda ens, options: em(ens, 4, **options),
 }
 """Methods that between them go through the whole of a backend."""
+
+
+def _streamed(backend: Backend, data: Data) -> Any:
+    """Return the few codes as if a device had no room for them, if there is one."""
+    few = data.ensemble.codes[:, data.few]
+    return StreamedCodes(backend.xp, few) if backend.name == "cupy" else few
 
 
 def _climbs(backend: Backend, seed: int) -> Iterator[Any]:
