@@ -7,6 +7,7 @@ the program's own waits allow. Each wait taken away must then show.
 import types
 from pathlib import Path
 
+import kernel_matrix
 import numpy as np
 import pytest
 from conftest import emulated
@@ -83,7 +84,18 @@ def whole_fit(backend):
     assert np.array_equal(found.history, expected.history)
 
 
-PROGRAMS = [one_range, two_passes, early_end, whole_fit]
+def climbs(backend):
+    """Every flip of many climbs is a pass of its own; the host decides in between."""
+    codes, n_labels = ENSEMBLE.codes[:, :60], ENSEMBLE.n_labels
+    starts = np.arange(60)
+    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, (4, 1))
+    held = kernel_matrix.Ranges(backend.xp, codes, 13)
+    found = backend.add_rem_add(held, n_labels, starts, (4, 1))
+    for got, right in zip(found, expected, strict=True):
+        assert np.array_equal(got, right)
+
+
+PROGRAMS = [one_range, two_passes, early_end, whole_fit, climbs]
 
 
 def run(program, schedule, seed):

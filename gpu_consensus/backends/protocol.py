@@ -159,9 +159,10 @@ class Backend(Protocol):
         """
         ...
 
-    def hold(self, codes: Codes) -> Any:
+    def hold(self, codes: Codes, beside: int = 0) -> Any:
         """Bring the codes of an ensemble to where they stay during a fit.
 
+        They leave ``beside`` bytes to the caller, or are not kept on a device.
         A slice of what this returns holds the codes of some partitions likewise.
         """
         ...
@@ -293,7 +294,7 @@ class Backend(Protocol):
 
     def add_rem_add(
         self,
-        codes: Codes,
+        codes: Any,
         n_labels: npt.NDArray[np.int64],
         starts: npt.NDArray[np.int64],
         threshold: Threshold,
@@ -302,6 +303,7 @@ class Backend(Protocol):
     ) -> Climbs:
         """Climb from every start to a set that no single flip betters. Equal.
 
+        ``codes`` is what ``hold`` returned: they need not fit the memory of a device.
         With a_lm the number of partitions in which l and m share a label, the climb
         from ``starts[x]`` begins with the set of that object alone and flips, in or
         out, the one object that raises b(S) = (q sum a_lm - p |S|^2) / |S| most, until
