@@ -27,6 +27,7 @@ from gpu_consensus.backends.launch_plan import count_groups, plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.loop import lloyd
+from gpu_consensus.methods.mixture import Model
 
 CASES = kernel_matrix.pairwise_cases() + kernel_matrix.WIDE
 BIG = DeviceSpec(multiprocessors=2)
@@ -174,6 +175,29 @@ FITS = {
     "ivc": gpc.ivc,
     "ipvc": gpc.ipvc,
 }
+
+
+def test_one_copy_comes_back_in_an_iteration_of_em(emulated_cupy, monkeypatch):
+    """Soft counts and likelihoods together; parameters go over together."""
+    labels = np.random.default_rng(0).integers(4, size=(400, 12))
+    ens, copies, seen = gpc.Ensemble(labels), emulated_cupy.machine.copies, []
+    expect = Model.expect
+
+    def watched(model, mixture):
+        copies.clear()
+        found = expect(model, mixture)
+        seen.append((len(mixture.alpha), list(copies)))
+        return found
+
+    monkeypatch.setattr(Model, "expect", watched)
+    options = {"random_state": 0, "max_iter": 6, "memory_limit": 32 * 8 * 100}
+    with pytest.warns(gpc.ConvergenceWarning):
+        gpc.em(ens, 4, backend="cupy", n_init=2, **options)
+    assert len(seen) > 2
+    for n_active, made in seen[1:]:
+        rows, number = int(ens.offsets[-1]), 8 * n_active
+        up, down = 4 * (rows + 1) * number, (4 * rows + 2) * number
+        assert made == [("up", up), ("down", down)]
 
 
 def copies_by_iteration(cupy, monkeypatch, fit):

@@ -131,11 +131,12 @@ class Model:
             score -= top[:, :, None]
             xp.exp(score, out=score)
             mass = score.sum(axis=2)
-            found = found + _exact_sum(xp, top + xp.log(mass))
+            found = found + _exact_halves(xp, top + xp.log(mass))
             score /= mass[:, :, None]
             counts = counts + backend.soft_count(codes, offsets, score)
-        likelihood = np.array([int(total) / 2.0**_LOW for total in found])
-        return backend.to_host(counts), likelihood
+        soft, halves = backend.bring(counts, found)  # the one copy from a device
+        totals = [(high << (_LOW - _HIGH)) + low for high, low in halves.T.tolist()]
+        return soft, np.array([total / 2.0**_LOW for total in totals])
 
     def responsibilities(
         self, mixture: Mixture
@@ -153,7 +154,10 @@ class Model:
     def _scores(self, mixture: Mixture) -> Iterator[tuple[slice, Codes, Any]]:
         """Yield log alpha + sum_i v_i log theta, (rows, R, K), block by block."""
         backend = self.problem.backend
-        alpha, theta = (backend.to_device(x) for x in self.logarithms(mixture))
+        logarithms = self.logarithms(mixture)
+        both = np.concatenate([logarithms.theta, logarithms.alpha[None]])
+        there = backend.to_device(both)
+        theta, alpha = there[:-1], there[-1]
         for rows, codes in self.problem.blocks(alpha.size):
             score = backend.scores(codes, self.problem.offsets, theta)
             score += alpha
@@ -192,16 +196,17 @@ def fit_shares(n: Any, segments: Segments, usable: Any, floor: float) -> FloatAr
         low |= below
 
 
-def _exact_sum(xp: Any, values: Any) -> npt.NDArray[np.object_]:
-    """Sum (n, R) over n as Python integers in units of 2**-40, whatever the order."""
+def _exact_halves(xp: Any, values: Any) -> npt.NDArray[np.int64]:
+    """Sum (n, R) over n in units of 2**-10, and what is left in units of 2**-40.
+
+    (2, R), integers: whatever the order.
+    """
     high = xp.rint(values * 2.0**_HIGH)
     low = xp.rint((values - high * 2.0**-_HIGH) * 2.0**_LOW)
-    sums = [
-        to_host(half.astype(np.int64).sum(axis=0)).astype(object)
-        for half in (high, low)
-    ]
-    total: npt.NDArray[np.object_] = sums[0] * (1 << (_LOW - _HIGH)) + sums[1]
-    return total
+    halves: npt.NDArray[np.int64] = xp.empty((2, values.shape[1]), np.int64)
+    for half, part in zip(halves, (high, low), strict=True):
+        half[...] = part.astype(np.int64).sum(axis=0)
+    return halves
 
 
 @dataclass(frozen=True)
