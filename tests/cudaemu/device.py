@@ -196,6 +196,8 @@ class Machine:
         self.copies: list[tuple[str, int]] = []
         # the largest pinned buffer that CuPy made for a copy by itself, and keeps
         self.staged = 0
+        # bytes of every pinned buffer that was asked for, as the pool rounds them
+        self.pinned: list[int] = []
         self._local = threading.local()
 
     def device(self, id: int | None = None) -> Device:

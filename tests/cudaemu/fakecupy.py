@@ -169,7 +169,7 @@ def _creation(machine: Machine) -> dict[str, object]:
             raise ValueError(f"Unsupported dtype {host.dtype}")
         if host.ndim:  # CuPy fills a single entry by a kernel
             machine.copies.append(("up", host.nbytes))
-            machine.staged = max(machine.staged, host.nbytes)
+            machine.staged = max(machine.staged, pinned.rounded(host.nbytes))
         return upload(machine, host, order)
 
     def asarray(
@@ -302,6 +302,7 @@ def _alloc_pinned(machine: Machine, size: int) -> np.ndarray:
     """Return a buffer, larger than asked for as CuPy's pool rounds up."""
     if machine.device().refuses(size):
         raise errors.CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory")
+    machine.pinned.append(pinned.rounded(size))
     return pinned.pool.allocate(size)
 
 

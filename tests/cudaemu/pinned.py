@@ -14,6 +14,11 @@ from cudaemu.config import config
 _UNIT = 512
 
 
+def rounded(nbytes: int) -> int:
+    """Return what the pool takes for a request: a power of two."""
+    return max(_UNIT, 1 << (nbytes - 1).bit_length())
+
+
 class PinnedPool:
     def __init__(self) -> None:
         self._free: dict[int, list[np.ndarray]] = {}
@@ -21,7 +26,7 @@ class PinnedPool:
 
     def allocate(self, nbytes: int) -> np.ndarray:
         """Return at least so many bytes, full of rubbish, free memory first."""
-        size = max(1, -(-nbytes // _UNIT)) * _UNIT
+        size = rounded(nbytes)
         free = self._free.setdefault(size, [])
         memory = free.pop() if free else np.empty(size, np.uint8)
         memory.fill(config.poison)
