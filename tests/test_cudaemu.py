@@ -644,9 +644,15 @@ def test_work_waits_in_its_stream(cupy):
         assert array.get().tolist() == [2] * 4
         assert arrived.done
         assert side.done
-        array.set(np.full(4, 3, np.uint8), stream=side)  # not pinned: read at once
-        cupy.cuda.runtime.deviceSynchronize()
-        assert array.get().tolist() == [3] * 4
+        host = np.full(6, 3, np.uint8)
+        array.set(host[2:], stream=side)
+        host[:] = 4  # too early as well: not pinned, but the copy has only an address
+        side.synchronize()
+        assert array.get().tolist() == [4] * 4
+        array.set(host[:4], stream=side)
+        del host
+        side.synchronize()
+        assert array.get().tolist() == [0xFF] * 4
         unrecorded = cupy.cuda.Event()
         side.wait_event(unrecorded)
         unrecorded.synchronize()
@@ -659,7 +665,8 @@ def test_blocking_streams_and_the_default_one_wait_for_each_other(cupy):
     with configured(streams="late"):
         array = cupy.zeros(4, np.uint8)
         side = cupy.cuda.Stream()
-        array.set(np.full(4, 3, np.uint8), stream=side)
+        host = np.full(4, 3, np.uint8)
+        array.set(host, stream=side)
         doubled = array + array
         with side:
             again = doubled + array

@@ -26,12 +26,12 @@ def upload(xp: Any, host: npt.NDArray[Any]) -> Any:
     ``cupy.asarray`` would first copy all of it to pinned memory, and keep that. What
     does not lie side by side on the host is made so row by row.
     """
-    there = xp.empty(host.shape, host.dtype)
-    if host.flags.c_contiguous:
-        there.set(host)
-    else:
-        for row, here in zip(there, host, strict=True):
-            row.set(here)
+    there, stream = xp.empty(host.shape, host.dtype), xp.cuda.get_current_stream()
+    by_row = host.ndim > 1 and not host.flags.c_contiguous
+    for part, here in zip(there, host, strict=True) if by_row else [(there, host)]:
+        whole = np.ascontiguousarray(here)
+        part.set(whole)
+        stream.synchronize()  # the copy may read it until then, and CuPy does not wait
     return there
 
 

@@ -178,15 +178,21 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return out
 
     def set(self, arr: np.ndarray, stream: Stream | None = None) -> None:
-        """Queue a copy; memory that is not pinned is read before this returns."""
+        """Queue a copy on a stream, the current one by default.
+
+        CUDA may read memory that is not pinned before this returns, or when the stream
+        comes to it: all that the copy has is an address.
+        """
         _check_transfer(self, arr)
-        if not (self.flags.c_contiguous or self.flags.f_contiguous):
+        if self.flags.c_contiguous:
+            arr = np.asarray(arr, order="C")
+        elif self.flags.f_contiguous:
+            arr = np.asarray(arr, order="F")
+        else:
             raise RuntimeError("Cannot set to non-contiguous array")
         self._machine.copies.append(("up", self.nbytes))
-        there, here = self._host, pinned.pool.memory_of(arr)
-        if here is None:
-            here = arr.copy() if deferred() else arr
-        submit(lambda: np.copyto(there, here), stream)
+        there, read = self._host, pinned.pool.reader(arr)
+        submit(lambda: np.copyto(there, read()), stream)
 
     def __array__(self, *_args: object, **_options: object) -> np.ndarray:
         raise TypeError(
