@@ -766,6 +766,12 @@ def test_several_devices():
     with there.device:
         compiled(cupy, code)((1,), (1,), (there,))
     assert there.get()[0] == 1
+    here = cupy.asarray(there)
+    assert (here.device.id, here.get().tolist()) == (0, [1, 0, 0])
+    assert cupy.asarray(here) is here
+    assert cupy.ascontiguousarray(there) is there  # asks for the order alone
+    apart = cupy.ascontiguousarray(there[::2])
+    assert (apart.device.id, apart.get().tolist()) == (0, [1, 0])
     with pytest.raises(cupy.cuda.runtime.CUDARuntimeError, match="invalid device"):
         cupy.cuda.Device(2)
 

@@ -501,7 +501,7 @@ def test_small_arguments_may_be_in_either_place(device):
         assert metric(up(truth), expected.labels) == metric(truth, expected.labels)
 
 
-def test_codes_on_another_device_are_refused():
+def test_codes_on_another_device_are_refused_until_they_are_brought():
     with emulated(BIG, BIG) as cupy:
         ens = gpc.Ensemble(noisy(0)[0])
         with cupy.cuda.Device(1):
@@ -512,6 +512,12 @@ def test_codes_on_another_device_are_refused():
             gpc.kcc(there, 3, random_state=0)
         with cupy.cuda.Device(1):
             assert gpc.kcc(there, 3, random_state=0).backend == "cupy"
+            assert there.to("cupy") is there
+        here = there.to("cupy")
+        assert here.codes.device.id == 0
+        assert there.codes.device.id == 1
+        assert np.array_equal(here.codes.get(), ens.codes)
+        assert gpc.kcc(here, 3, random_state=0).labels.device.id == 0
 
 
 def test_a_kernel_that_does_not_compile_shows_its_log(emulated_cupy, monkeypatch):

@@ -161,7 +161,9 @@ def _creation(machine: Machine) -> dict[str, object]:
     ) -> ndarray:
         if isinstance(obj, ndarray):
             same = dtype is None or obj.dtype == np.dtype(dtype)
-            if same and not copy and not (order == "C" and not obj.flags.c_contiguous):
+            is_here = obj.device.id == machine.current
+            fits = order != "C" or obj.flags.c_contiguous
+            if same and is_here and fits and not copy:
                 return obj
             return on_device(machine, np.array, (obj, dtype), {"order": order})
         host = np.asarray(obj, dtype, order=order)
@@ -180,7 +182,9 @@ def _creation(machine: Machine) -> dict[str, object]:
     def ascontiguousarray(a: object, dtype: object = None) -> ndarray:
         if not isinstance(a, ndarray):  # as Cython types it in CuPy
             raise TypeError(f"Argument 'a' has incorrect type ({type(a)})")
-        found = array(a, dtype, copy=False, order="C")
+        same = dtype is None or a.dtype == np.dtype(dtype)
+        # unlike asarray, CuPy gives a contiguous array back wherever it is
+        found = a if same and a.flags.c_contiguous else array(a, dtype, order="C")
         return found if found.ndim else found.reshape(1)
 
     def empty(shape: object, dtype: object = float, order: str = "C") -> ndarray:
