@@ -275,6 +275,8 @@ def test_large_arrays_leave_no_pinned_memory_behind(emulated_cupy, monkeypatch):
     )
     assert result.backend == "cupy"
     assert emulated_cupy.machine.staged <= 1024
+    gpc.Ensemble(labels).to("cupy")
+    assert emulated_cupy.machine.staged <= 1024
     backend = choose_backend("cupy", None)
     strange = np.arange(1200).reshape(30, 40)[::2, ::-1]
     assert np.array_equal(backend.to_device(strange).get(), strange)

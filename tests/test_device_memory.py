@@ -455,6 +455,19 @@ def test_what_cannot_be_halved_says_what_helps(emulated_cupy):
             assert isinstance(backend.hold(ens.codes), StreamedCodes)
 
 
+def test_codes_that_cannot_be_moved_say_what_helps():
+    labels, _ = noisy(2, n=3000, r=20)
+    ens = gpc.Ensemble(labels)
+    with emulated(DeviceSpec(multiprocessors=2, memory=50_000)):
+        with pytest.raises(
+            DeviceMemoryError,
+            match=r"array of 60[.]0 kB; leave the codes on the host.* \(Out",
+        ):
+            ens.to("cupy")
+        found = gpc.vote(ens, backend="cupy")  # which helps
+    assert np.array_equal(found.labels, gpc.vote(ens, backend="numpy").labels)
+
+
 def test_errors_of_our_own_are_not_wrapped_again(emulated_cupy):
     def work(rows):
         with room_for("the first", "do this"):
