@@ -485,6 +485,6 @@ def test_errors_of_our_own_are_not_wrapped_again(emulated_cupy):
 def test_the_limit_of_the_pool_is_respected(emulated_cupy):
     backend = choose_backend("cupy", None)
     codes = np.zeros((4, 1000), np.uint8)
-    emulated_cupy.get_default_memory_pool().set_limit(size=5000)
+    emulated_cupy.machine.device().pool_limit = 5000
     assert backend.gpu.free_memory() == 5000
     assert isinstance(backend.hold(codes), StreamedCodes)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import emulated
 from cudaemu import DeviceSpec, configured
+from cudaemu.stream import synchronize_all
 from test_kcc import noisy
 
 import gpu_consensus as gpc
@@ -61,7 +62,7 @@ def early_end(backend):
     del block, blocks
     shape = (len(ENSEMBLE.codes), 100)
     others = [backend.to_device(np.full(shape, value, np.uint8)) for value in (7, 8)]
-    backend.xp.cuda.Device().synchronize()
+    synchronize_all()
     assert np.array_equal(first.get(), ENSEMBLE.codes[:, :100])
     for value, other in zip((7, 8), others, strict=True):
         assert (other.get() == value).all()

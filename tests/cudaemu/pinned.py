@@ -69,11 +69,5 @@ class PinnedPool:
 
         return read
 
-    def free_all_blocks(self) -> None:
-        self._free = {size: [] for size in self._free}
-
-    def n_free_blocks(self) -> int:
-        return sum(map(len, self._free.values()))
-
 
 pool = PinnedPool()
