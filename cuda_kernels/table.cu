@@ -1,18 +1,17 @@
 // table: from counts n_kj to the table w_i f(e_j, m_k), bit for bit that of the host.
 //
 // Only IEEE operations that round alike everywhere: + - * / sqrt in float64, integer
-// sums, and the logarithm of the prelude. Tiny values become zero, since kernels are
-// compiled with -ftz.
+// sums, and the logarithm of the prelude. Values below 2^-100 become zero, so that no sum
+// of entries is subnormal: kernels are compiled with -ftz.
 //
 // A cluster without any member in a partition takes the partition's marginal counts.
 //
 // Compiled with UTILITY_C, _H, _COS, _LP, _IVC, _IPVC, _SEC or _SEC_ROW. For IVC,
 // `square` holds the row of the majority label instead of a sum.
 
-// A table has no subnormal numbers.
 __device__ __forceinline__ float as_entry(double value) {
     const float entry = (float)value;
-    return fabsf(entry) < 1.17549435e-38f ? 0.0f : entry;
+    return fabsf(entry) < 0x1p-100f ? 0.0f : entry;
 }
 
 struct Sums {

@@ -253,7 +253,9 @@ def _doctor(arguments: argparse.Namespace) -> None:
     found = gpc.doctor()
     _print(json.dumps(found.as_dict(), indent=2) if arguments.json else str(found))
     if not found.healthy:
-        raise _RunError("a backend gives wrong results; see above, and report it.")
+        raise _RunError(
+            "a backend fails, or gives wrong results; see above, and report it."
+        )
 
 
 def _features(arguments: argparse.Namespace) -> tuple[Any, examples.Example | None]:

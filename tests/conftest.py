@@ -35,7 +35,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-NEEDS_GPU = bool(os.environ.get("GPU_CONSENSUS_REQUIRE_GPU"))
+NEEDS_GPU = os.environ.get("GPU_CONSENSUS_REQUIRE_GPU", "0") not in ("", "0")
 HERE = [name for name in NAMES if name != "auto" and not why_unavailable(name)]
 EMULATED = "cupy" not in HERE and not NEEDS_GPU
 EMULATED_EXAMPLES = 8

@@ -22,6 +22,7 @@ from gpu_consensus.backends.cuda_source import (
 )
 from gpu_consensus.backends.launch_plan import plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule, device_recipe
 from gpu_consensus.methods.sec import SecRule
@@ -283,18 +284,38 @@ def draw_climbs(number):
     return codes, np.array(sizes), rng.permutation(n)[:n_starts], threshold
 
 
+class Ranges(StreamedCodes):
+    """Codes that visit the device in ranges of at most ``most`` objects."""
+
+    def __init__(self, xp, host, most):
+        super().__init__(xp, host)
+        self.most = most
+
+    def blocks(self, step, scratch=0):
+        return super().blocks(min(step, self.most), scratch)
+
+
+def ways_to_climb(backend, codes, matrix):
+    """Codes and similarities: counted, kept, and streamed where that is possible."""
+    n, matrix = codes.shape[1], backend.to_device(matrix)
+    yield backend.hold(codes), None
+    yield backend.hold(codes), matrix
+    if backend.name == "cupy":
+        for most in (n, -(-n // 3)):
+            yield Ranges(backend.xp, codes, most), None
+        yield Ranges(backend.xp, codes, n), matrix
+
+
 def check_climbs(backend, number):
-    """Climb on codes and on the matrix; equal to numpy in every bit."""
+    """Climb in every way; equal to numpy in every bit."""
     numpy = NumpyBackend(1)
     codes, n_labels, starts, threshold = draw_climbs(number)
     everyone = np.arange(codes.shape[1])
     same = numpy.coassociation(codes, n_labels, everyone, everyone).same
     matrix = same.astype(np.uint8 if len(codes) <= 255 else np.uint16)
     expected = numpy.add_rem_add(codes, n_labels, starts, threshold)
-    for similarity in (None, backend.to_device(matrix)):
-        found = backend.add_rem_add(
-            backend.hold(codes), n_labels, starts, threshold, similarity
-        )
+    for held, similarity in ways_to_climb(backend, codes, matrix):
+        found = backend.add_rem_add(held, n_labels, starts, threshold, similarity)
         for field, right in expected._asdict().items():
             got = getattr(found, field)
             assert got.dtype == right.dtype, (field, number)

@@ -1,5 +1,8 @@
 """Partitions made on the device: our code on stand-ins for CuPy and cuML."""
 
+import importlib
+import sys
+
 import cudaemu
 import fakecuml
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 import scipy.sparse
 
 import gpu_consensus as gpc
+from gpu_consensus.backends import choose_backend
 from gpu_consensus.generation import device
 
 
@@ -143,8 +147,6 @@ def test_the_tag_says_whether_cuml_makes_the_partitions(cupy):
 
 
 def test_kmeans_of_the_backend(cupy):
-    from gpu_consensus.backends import choose_backend
-
     X, truth = blobs()
     labels = choose_backend("cupy", None).kmeans(X, 3, 0)
     assert sorted(np.unique(labels.get())) == [0, 1, 2]
@@ -152,8 +154,6 @@ def test_kmeans_of_the_backend(cupy):
 
 
 def test_without_cuml_the_message_says_what_to_do(emulated_cupy, monkeypatch):
-    import importlib.util
-
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "cuml" else find(name)
@@ -163,10 +163,24 @@ def test_without_cuml_the_message_says_what_to_do(emulated_cupy, monkeypatch):
         gpc.generate_partitions(X, 3, n_clusters=3, backend="cupy")
     ens = gpc.generate_partitions(X, 3, n_clusters=3, backend="numpy", random_state=0)
     assert gpc.kcc(ens, 3, backend="cupy", random_state=0).backend == "cupy"
+    there = emulated_cupy.asarray(X)
+    with pytest.warns(UserWarning, match=r"copied to the host for this: cuML is not"):
+        gpc.generate_partitions(there, 3, n_clusters=3, random_state=0)
+    gpc.generate_partitions(there, 3, n_clusters=3, random_state=0, backend="numpy")
     model = gpc.ConsensusClustering(
         3, n_partitions=4, backend="cupy", generate_options={"backend": "numpy"}
     )
     assert model.fit(X).consensus_.backend == "cupy"
+
+
+def test_a_cuml_that_cannot_be_imported_is_said_to_be_broken(cupy, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuml.cluster", None)
+    X, _ = blobs()
+    with pytest.raises(RuntimeError, match=r"cuml.cluster is installed but cannot be"):
+        gpc.generate_partitions(X, 3, n_clusters=3, backend="cupy")
+    module = importlib.import_module("gpu_consensus.doctor.self_test")
+    monkeypatch.setattr(module, "CASES", module.CASES[:2])
+    assert module.self_test(choose_backend("cupy", None)) == ""
 
 
 def test_without_cupy_or_a_device_the_message_says_so():

@@ -18,6 +18,7 @@ from test_kcc import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends.add_rem_add import bytes_beside
 from gpu_consensus.backends.device_memory import (
     DeviceMemoryError,
     DeviceMemoryWarning,
@@ -134,13 +135,19 @@ def test_a_fit_ends_with_the_same_labels_or_a_clear_error(
     assert set(outcomes(emulated_cupy, work)) <= {"same", "warned", "clear"}
 
 
-@pytest.mark.parametrize("memory_limit", [None, 1], ids=["matrix", "counted"])
+@pytest.mark.parametrize("how", ["matrix", "counted", "streamed"])
 def test_least_squares_ends_with_the_same_labels_or_a_clear_error(
-    emulated_cupy, memory_limit
+    emulated_cupy, monkeypatch, how
 ):
     labels, _ = noisy(0, n=9, r=2, missing=0.2)
     expected = gpc.least_squares(labels, backend="numpy")
     assert expected.n_clusters > 1  # the similarities of the rest are picked out
+    memory_limit = 1 if how == "counted" else None
+    if how == "streamed":
+        monkeypatch.setattr(
+            "gpu_consensus.backends.cupy_backend.CupyBackend.hold",
+            lambda self, codes, beside=0: StreamedCodes(self.xp, codes),
+        )
 
     def work():
         found = gpc.least_squares(labels, backend="cupy", memory_limit=memory_limit)
@@ -194,6 +201,42 @@ def test_rounds_end_with_the_same_labels_or_a_clear_error(emulated_cupy):
         assert np.array_equal(found.labels, expected.labels)
 
     assert set(outcomes(emulated_cupy, work)) <= {"same", "warned", "clear"}
+
+
+@pytest.mark.parametrize(
+    ("number", "most", "waves"),
+    [(1, 3000, ["16."]), (4, 1536, ["15.", "8.", "4.", "2.", "1."])],
+)
+def test_waves_of_streamed_climbs_are_halved(emulated_cupy, number, most, waves):
+    codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(number)
+    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
+    held = kernel_matrix.Ranges(emulated_cupy, codes, 100)
+    with (
+        # the states of 16 climbs of 40 objects, or of one of 300
+        failing(emulated_cupy, lambda number, nbytes: nbytes > most),
+        pytest.warns(DeviceMemoryWarning) as said,
+    ):
+        found = choose_backend("cupy", None).add_rem_add(
+            held, n_labels, starts, threshold
+        )
+    assert [str(warning.message).split()[-1] for warning in said] == waves
+    for got, right in zip(found, expected, strict=True):
+        assert np.array_equal(got, right)
+
+
+def test_ranges_that_climbs_found_too_long_are_not_tried_again(emulated_cupy):
+    codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(1)
+    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
+    held, backend = StreamedCodes(emulated_cupy, codes), choose_backend("cupy", None)
+    with (
+        # ranges of 40 and 20 objects take 320 and 160 bytes, and a state takes 160
+        failing(emulated_cupy, lambda number, nbytes: nbytes in (320, 160)),
+        pytest.warns(DeviceMemoryWarning) as said,
+    ):
+        found = backend.add_rem_add(held, n_labels, starts, threshold)
+    assert [str(warning.message).split()[-1] for warning in said] == ["20.", "10."]
+    for got, right in zip(found, expected, strict=True):
+        assert np.array_equal(got, right)
 
 
 def test_waves_of_climbs_are_halved(emulated_cupy):
@@ -286,22 +329,78 @@ def test_few_pairs_are_tried_however_full_the_device_seems(emulated_cupy, monkey
     assert tiles == [(30, 30)] * 4  # 8 kB each
 
 
-def test_climbs_that_do_not_fit_say_what_helps():
-    """Every climb reads all codes: there is nothing to stream."""
-    labels, _ = noisy(2, n=300, r=40)
-    with (
-        emulated(DeviceSpec(multiprocessors=2, memory=8_000)),
-        pytest.warns(DeviceMemoryWarning, match="counting them when needed"),
-        pytest.raises(DeviceMemoryError, match=r"array of 12[.]0 kB; use backend="),
-    ):
-        gpc.least_squares(labels, backend="cupy")
+@pytest.mark.parametrize("weights", [None, [1] * 58 + [2] * 2], ids=["", "weighted"])
+def test_climbs_among_codes_larger_than_the_device(weights):
+    labels = two_clusters(n=250, r=60)
+    ens = gpc.Ensemble(labels)
+    options = {"threshold": 53, "weights": weights}
+    expected = gpc.least_squares(ens, 2, backend="numpy", **options)
+    assert expected.details["attached"]
+    assert expected.details["sizes"].min() > 1
+    memory = ens.codes.nbytes - 1
+    with emulated(DeviceSpec(multiprocessors=2, memory=memory)) as cupy:
+        found = gpc.least_squares(ens, 2, backend="cupy", **options)
+        assert cupy.machine.device().peak <= memory
+    same_consensus(found, expected)
+
+
+@pytest.mark.parametrize("weights", [None, [1] * 8 + [2] * 2], ids=["", "weighted"])
+@pytest.mark.parametrize("n_clusters", [None, 3])
+def test_least_squares_on_streamed_codes(
+    emulated_cupy, monkeypatch, n_clusters, weights
+):
+    monkeypatch.setattr(
+        "gpu_consensus.backends.cupy_backend.CupyBackend.hold",
+        lambda self, codes, beside=0: kernel_matrix.Ranges(self.xp, codes, 25),
+    )
+    labels, _ = noisy(2, n=60, r=10, k=4, missing=0.2)
+    options = {"threshold": "mean", "weights": weights}
+    expected = gpc.least_squares(labels, n_clusters, backend="numpy", **options)
+    assert expected.n_clusters > 2
+    found = gpc.least_squares(labels, n_clusters, backend="cupy", **options)
+    same_consensus(found, expected)
+
+
+def same_consensus(found, expected):
+    assert found.backend == "cupy"
+    assert np.array_equal(found.labels, expected.labels)
+    assert np.array_equal(found.history, expected.history)
+    assert (found.value, found.objective) == (expected.value, expected.objective)
+    assert found.details["attached"] == expected.details["attached"]
+
+
+def two_clusters(n, r):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(n)[:, None] % 2, r, axis=1)
+    for new in (rng.integers(2, size=(n, r)), -1):
+        labels = np.where(rng.random((n, r)) < 0.1, new, labels)
+    return labels
+
+
+def test_codes_leave_the_climbs_their_room(emulated_cupy):
+    """Codes that fit the device are streamed if the climbs beside them do not."""
+    backend, codes = choose_backend("cupy", None), np.zeros((4, 1000), np.uint8)
+    free = backend.gpu.free_memory()
+    assert isinstance(backend.hold(codes, free - 3999), StreamedCodes)
+    held = backend.hold(codes, free - 4000)
+    assert not isinstance(held, StreamedCodes)
+    for n in (1, 40, 1000):
+        codes = np.zeros((2, n), np.uint8)
+        with emulated(DeviceSpec(multiprocessors=2)) as cupy:
+            backend = choose_backend("cupy", None)
+            device, held = cupy.machine.device(), backend.hold(codes)
+            before = device.used
+            backend.gpu.free_memory = lambda: 0  # one climb at a time
+            backend.add_rem_add(held, np.full(2, 1), np.arange(min(n, 40)), (0, 1))
+            assert device.peak - before <= bytes_beside(n)
 
 
 @pytest.mark.filterwarnings("ignore:the device has no memory left for:UserWarning")
-def test_no_room_for_a_single_climb_says_what_helps(emulated_cupy):
+@pytest.mark.parametrize("streamed", [False, True])
+def test_no_room_for_a_single_climb_says_what_helps(emulated_cupy, streamed):
     codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(8)
     backend = choose_backend("cupy", None)
-    held = backend.hold(codes)
+    held = StreamedCodes(emulated_cupy, codes) if streamed else backend.hold(codes)
     said = set()
     for first in range(1, 12):
         with (

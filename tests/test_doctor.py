@@ -4,8 +4,15 @@ import importlib
 import types
 
 import pytest
+from conftest import emulated
+from cudaemu import DeviceSpec, installed, make_cupy
+from kernel_matrix import noting_forms
+from nvrtc import ARCHITECTURES
+from test_cupy_backend import BIG
 
+import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends.cuda_source import all_kernels
 from gpu_consensus.backends.cupy_backend import CupyBackend
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.doctor.primitives import FITS, PRIMITIVES
@@ -112,6 +119,50 @@ def test_a_wrong_end_of_a_fit_is_found(monkeypatch, name):
 
     monkeypatch.setitem(FITS, name, wrong)
     assert self_test(backend).startswith(f"{name} (labels) differs in 1 of 400")
+
+
+@pytest.mark.parametrize("number", [75, 100], ids=["least", "most"])
+def test_every_form_of_every_kernel_is_compared(number):
+    """On devices with the least shared memory and the most."""
+    where, limits = (
+        ARCHITECTURES[number],
+        [a.shared_limit for a in ARCHITECTURES.values()],
+    )
+    assert where.shared_limit == (max if number == 100 else min)(limits)
+    device = DeviceSpec(
+        multiprocessors=2,
+        shared_memory_optin=where.shared_limit,
+        shared_memory_per_multiprocessor=where.shared,
+    )
+    with emulated(device), noting_forms() as launched:
+        assert self_test(CupyBackend()) == ""
+    assert launched == set(all_kernels())
+
+
+def test_every_device_is_tested_but_those_too_old(monkeypatch):
+    """Each has its own driver state and its own compiled kernels."""
+    module = importlib.import_module("gpu_consensus.doctor")
+    old = DeviceSpec(compute_capability=(6, 1))
+    tried = []
+
+    def wrong_on_the_last(backend):
+        tried.append(backend.gpu.device.id)
+        return "count differs" if tried[-1] == 2 else ""
+
+    with emulated(BIG, old, BIG):
+        monkeypatch.setattr(module, "self_test", wrong_on_the_last)
+        found = module._test("cupy")
+    assert tried == [0, 2]
+    assert found == "WRONG RESULTS, do not use it: on device 2, count differs"
+
+
+def test_versions_are_told_where_no_device_is_usable():
+    with installed(make_cupy(())):
+        report = gpc.doctor()
+    assert "finds no usable CUDA device" in report.backends["cupy"]
+    assert set(report.cuda) == {"driver", "runtime", "nvrtc"}
+    with installed(None):
+        assert gpc.doctor().cuda == {}
 
 
 def test_right_backends_pass():

@@ -6,27 +6,31 @@ which are larger, and the cupy side of every test that runs on all backends (see
 conftest).
 """
 
-import os
-
 import kernel_matrix
 import numpy as np
 import pytest
+from conftest import NEEDS_GPU
 from test_kcc import UTILITIES, noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend, why_unavailable
 from gpu_consensus.backends.streamed_codes import StreamedCodes
+from gpu_consensus.generation.device import why_not_on_device
 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture
-def device():
-    reason = why_unavailable("cupy")
-    if reason and os.environ.get("GPU_CONSENSUS_REQUIRE_GPU"):
+def require(reason):
+    """Skip a test for a reason, or fail in the acceptance run."""
+    if reason and NEEDS_GPU:
         pytest.fail(reason)
     if reason:
         pytest.skip(reason)
+
+
+@pytest.fixture
+def device():
+    require(why_unavailable("cupy"))
     return choose_backend("cupy", None)
 
 
@@ -76,10 +80,10 @@ def test_the_doctor_is_content(device):
 
 
 def test_partitions_by_cuml(device):
-    pytest.importorskip("cuml", reason="a device does not need cuML")
     rng = np.random.default_rng(0)
     truth = np.arange(3000) % 3
     X = rng.normal(size=(3000, 5)) + 9 * truth[:, None]
+    require(why_not_on_device(X, "kmeans"))
     ens = gpc.generate_partitions(X, 10, n_clusters=3, backend="cupy", random_state=0)
     result = gpc.kcc(ens, 3, random_state=0)
     assert gpc.metrics.adjusted_rand(truth, result.labels) > 0.95

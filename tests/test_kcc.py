@@ -461,6 +461,11 @@ def test_utilities_that_are_not_convex_are_refused_with_the_pair():
         gpc.kcc(labels, 3, shape)
     with pytest.raises(TypeError, match="gradient=None should be a function"):
         gpc.Utility(np.sum, None)
+    small = gpc.Utility(
+        lambda m: 1e-27 * (m**2).sum(-1), lambda m: 2e-27 * m, name="small"
+    )
+    with pytest.raises(ValueError, match=r"utility 'small' differs by .*; multiply mu"):
+        gpc.kcc(labels, 2, small)
     infinite = gpc.Utility(
         lambda m: (m**2).sum(-1), lambda m: np.full(m.shape, np.inf), name="infinite"
     )

@@ -88,7 +88,7 @@ def why_unavailable(backend: str) -> str:
             "numba is not installed; run pip install numba, or use backend='numpy', "
             "whose labels are the same."
         )
-    broken = _why_not_imported("numba")
+    broken = why_not_imported("numba")
     return broken and f"{broken}, or use backend='numpy', whose labels are the same."
 
 
@@ -99,7 +99,7 @@ def why_no_device() -> str:
             "CuPy is not installed; run pip install 'gpu-consensus[cuda12]' (or "
             "cuda13), or use backend='numpy'."
         )
-    broken = _why_not_imported("cupy")
+    broken = why_not_imported("cupy")
     if broken:
         return f"{broken}, or use backend='numpy'."
     import cupy
@@ -119,7 +119,7 @@ def why_no_device() -> str:
     return ""
 
 
-def _why_not_imported(module: str) -> str:
+def why_not_imported(module: str) -> str:
     """Return why an installed module cannot be loaded, or an empty string.
 
     A numba older than NumPy, or libraries that are not found, raise errors of any kind.

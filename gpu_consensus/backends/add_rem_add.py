@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,10 @@ from gpu_consensus.backends.protocol import Climbs, Codes, Threshold
 from gpu_consensus.checks import IntArray
 from gpu_consensus.progress import Advance
 
+Key = TypeVar("Key", bytes, int)
+
 _LOWEST = np.iinfo(np.int64).min
-_VISITED = 1 << 28  # bytes of visited sets that the reference remembers
+_VISITED = 1 << 28  # bytes of visited sets that are remembered on the host
 _ENTRY = 200  # bytes of one, besides its members
 PROBES = 32
 """Slots of a table of visited sets that are tried; then a set stays unknown."""
@@ -152,7 +154,6 @@ def numpy_climber(
     """Return the reference climber; threads may share it."""
     own = count_labels(codes, n_labels)
     visited: dict[bytes, tuple[int, int]] = {}
-    most = _VISITED // (len(own) // 8 + _ENTRY)
 
     def row(l: int) -> npt.NDArray[np.integer]:
         if similarity is not None:
@@ -168,13 +169,29 @@ def numpy_climber(
         ):
             members = np.packbits(step.members)
             here = (position, n_flips)
-            remember = visited.setdefault if len(visited) < most else visited.get
-            first = remember(members.tobytes(), here)
+            first = first_visitor(visited, members.tobytes(), here, len(members))
             if first != here:
                 return Climb(step.total, n_flips, *first, None)
         return Climb(step.total, n_flips, -1, 0, members)
 
     return climb
+
+
+def first_visitor(
+    visited: dict[Key, tuple[int, int]], key: Key, here: tuple[int, int], key_bytes: int
+) -> tuple[int, int]:
+    """Return who reached a set first, (position, flips): ``here`` if nobody did.
+
+    That is noted, unless so many are that they take all the memory they may.
+
+    Examples
+    --------
+    >>> visited = {}
+    >>> first_visitor(visited, b"a", (0, 2), 1), first_visitor(visited, b"a", (1, 3), 1)
+    ((0, 2), (0, 2))
+    """
+    has_room = len(visited) < _VISITED // (key_bytes + _ENTRY)
+    return visited.setdefault(key, here) if has_room else visited.get(key, here)
 
 
 def marks_of(n_samples: int) -> npt.NDArray[np.uint64]:
@@ -191,6 +208,15 @@ def marks_of(n_samples: int) -> npt.NDArray[np.uint64]:
 def table_size(n_starts: int) -> int:
     """Return how many sets a table of visited ones should hold, a power of two."""
     return int(np.clip(1 << (64 * n_starts).bit_length(), 1 << 10, 1 << 22))
+
+
+def bytes_beside(n_samples: int) -> int:
+    """Return what climbs on a device need beside the codes, with room for rounding.
+
+    A slot of the table takes 16 bytes; an object takes 20 for its mark, its place among
+    the starts, its own labels and its state, and some on the way.
+    """
+    return 16 * table_size(n_samples) + 32 * n_samples + (1 << 14)
 
 
 def climb_all(

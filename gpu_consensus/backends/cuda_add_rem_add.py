@@ -7,11 +7,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.add_rem_add import PROBES, marks_of, resolve, table_size
+from gpu_consensus.backends.add_rem_add import (
+    PROBES,
+    count_labels,
+    marks_of,
+    resolve,
+    table_size,
+)
 from gpu_consensus.backends.cuda_launcher import Launcher, type_name
 from gpu_consensus.backends.cuda_source import add_rem_add_kernel
 from gpu_consensus.backends.device_memory import ELSEWHERE, for_fewer, room_for
-from gpu_consensus.backends.protocol import Climbs, Codes, Threshold
+from gpu_consensus.backends.protocol import Climbs, Threshold
+from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.checks import IntArray
 from gpu_consensus.progress import Advance
 
@@ -20,30 +27,33 @@ _BLOCKS = 16  # of a wave, for each multiprocessor
 
 def add_rem_add(
     gpu: Launcher,
-    codes: Codes,
+    codes: Any,
     n_labels: IntArray,
     starts: IntArray,
     threshold: Threshold,
     similarity: Any,
     advance: Advance | None,
 ) -> Climbs:
-    """Do ``Backend.add_rem_add`` of the Protocol; waves are halved to fit."""
+    """Do ``Backend.add_rem_add`` of the Protocol; waves are halved to fit.
+
+    Codes that are streamed need the similarities.
+    """
     xp = gpu.xp
-    n, n_starts, n_slots = codes.shape[1], len(starts), table_size(len(starts))
+    (r, n), n_starts, n_slots = codes.shape, len(starts), table_size(len(starts))
     with room_for(f"climbs among {n} objects", ELSEWHERE):
-        codes, stride = gpu.strided(codes)
-        own = xp.zeros(n, np.int32)
-        for i, k_i in enumerate(n_labels.tolist()):
-            own += codes[i] != k_i
-        rows, kernel = codes, add_rem_add_kernel(type_name(codes), 0)
-        if similarity is not None:
-            rows, stride = gpu.strided(similarity)
-            kernel = add_rem_add_kernel(type_name(similarity), 1)
+        if isinstance(codes, StreamedCodes):
+            own = xp.asarray(count_labels(codes.host, n_labels).astype(np.int32))
+        else:
+            own = xp.zeros(n, np.int32)
+            for i, k_i in enumerate(n_labels.tolist()):
+                own += codes[i] != k_i
+        rows, stride = gpu.strided(codes if similarity is None else similarity)
+        kernel = add_rem_add_kernel(type_name(rows), int(similarity is not None))
         head = (
             rows,
             np.int64(stride),
             xp.asarray(np.asarray(n_labels, dtype=np.int32)),
-            np.int32(len(codes)),
+            np.int32(r),
             np.int32(n),
             own,
             xp.asarray(marks_of(n)),

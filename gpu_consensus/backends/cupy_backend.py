@@ -49,6 +49,7 @@ from gpu_consensus.backends.protocol import (
     TableRecipe,
     Threshold,
 )
+from gpu_consensus.backends.streamed_climbs import climb_streamed
 from gpu_consensus.backends.streamed_codes import LARGE, StreamedCodes, upload
 from gpu_consensus.progress import Advance
 from gpu_consensus.warn import warn
@@ -108,7 +109,7 @@ class CupyBackend:
         """See the Protocol."""
         return cured_by(what, cure)
 
-    def hold(self, codes: Codes) -> Any:
+    def hold(self, codes: Codes, beside: int = 0) -> Any:
         """See the Protocol: on the device if they fit, else streamed."""
         if on_device(codes):
             held: Any = codes  # NumPy's type has a device that is only a name
@@ -120,7 +121,8 @@ class CupyBackend:
                     f"{there})'."
                 )
             return codes
-        if codes.nbytes <= 0.6 * self.gpu.free_memory():
+        free = self.gpu.free_memory()
+        if codes.nbytes <= min(0.6 * free, free - beside):
             try:
                 with stage("upload"):
                     return upload(self.xp, codes)
@@ -406,7 +408,7 @@ class CupyBackend:
 
     def add_rem_add(
         self,
-        codes: Codes,
+        codes: Any,
         n_labels: npt.NDArray[np.int64],
         starts: npt.NDArray[np.int64],
         threshold: Threshold,
@@ -415,6 +417,10 @@ class CupyBackend:
     ) -> Climbs:
         """See the Protocol."""
         with stage("add_rem_add"):
+            if isinstance(codes, StreamedCodes) and similarity is None:
+                return climb_streamed(
+                    self.gpu, codes, n_labels, starts, threshold, advance
+                )
             return add_rem_add(
                 self.gpu, codes, n_labels, starts, threshold, similarity, advance
             )

@@ -353,7 +353,7 @@ class NumbaPrimitives(NumpyBackend):
 
     def add_rem_add(
         self,
-        codes: Codes,
+        codes: Any,
         n_labels: npt.NDArray[np.int64],
         starts: npt.NDArray[np.int64],
         threshold: Threshold,

@@ -11,12 +11,12 @@ from numba.extending import intrinsic
 
 from gpu_consensus.backends.numba_jit import compiled
 from gpu_consensus.loop.log2 import COEFFICIENTS
+from gpu_consensus.loop.utilities import TINY
 
 UTILITIES = ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC", "SEC_ROW")
 _C, _H, _COS, _LP, _IVC, _IPVC, _SEC, _SEC_ROW = range(len(UTILITIES))
 _FLOOR = 2.0**-52
 _SQRT_2 = 1.4142135623730951
-_TINY = float(np.finfo(np.float32).tiny)
 _inline: Callable[[Callable[..., Any]], Any] = intrinsic
 
 
@@ -209,7 +209,7 @@ def fill_table(
                 value[:] = beside
             for c in range(n_columns):
                 entry = np.float32(weight * value[c])
-                line[c] = entry if abs(entry) >= _TINY else np.float32(0.0)
+                line[c] = entry if abs(entry) >= TINY else np.float32(0.0)
             target = table[row]
             for c in range(n_columns):
                 target[place[c]] = line[c]

@@ -70,7 +70,7 @@ class NumpyBackend:
         """See the Protocol."""
         return nullcontext()
 
-    def hold(self, codes: Codes) -> Any:
+    def hold(self, codes: Codes, beside: int = 0) -> Any:
         """See the Protocol."""
         return to_host(codes)
 
@@ -247,7 +247,7 @@ class NumpyBackend:
 
     def add_rem_add(
         self,
-        codes: Codes,
+        codes: Any,
         n_labels: npt.NDArray[np.int64],
         starts: npt.NDArray[np.int64],
         threshold: Threshold,

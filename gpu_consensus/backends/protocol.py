@@ -8,7 +8,8 @@ Shapes, everywhere the same:
   of a table, K_i labels and one row for "missing"; S = ``offsets[-1]``;
 - ``assignment`` (R, n), the smallest unsigned type that holds K: the cluster of every
   object in each of R restarts; the value K means "not counted";
-- ``counts`` (S, R, K), int64, and ``table`` (S, R, K), float32.
+- ``counts`` (S, R, K), int64, and ``table`` (S, R, K), float32, whose entries are 0 or
+  at least 2^-100 in size: no sum of them is subnormal, which devices would take for 0.
 
 Callers pass any range of objects as ``codes[:, begin:end]``; a backend never needs all
 of them at once, and no result depends on how the objects were cut.
@@ -158,9 +159,10 @@ class Backend(Protocol):
         """
         ...
 
-    def hold(self, codes: Codes) -> Any:
+    def hold(self, codes: Codes, beside: int = 0) -> Any:
         """Bring the codes of an ensemble to where they stay during a fit.
 
+        They leave ``beside`` bytes to the caller, or are not kept on a device.
         A slice of what this returns holds the codes of some partitions likewise.
         """
         ...
@@ -292,7 +294,7 @@ class Backend(Protocol):
 
     def add_rem_add(
         self,
-        codes: Codes,
+        codes: Any,
         n_labels: npt.NDArray[np.int64],
         starts: npt.NDArray[np.int64],
         threshold: Threshold,
@@ -301,6 +303,7 @@ class Backend(Protocol):
     ) -> Climbs:
         """Climb from every start to a set that no single flip betters. Equal.
 
+        ``codes`` is what ``hold`` returned: they need not fit the memory of a device.
         With a_lm the number of partitions in which l and m share a label, the climb
         from ``starts[x]`` begins with the set of that object alone and flips, in or
         out, the one object that raises b(S) = (q sum a_lm - p |S|^2) / |S| most, until

@@ -40,13 +40,14 @@ class Diagnosis:
     packages : dict
         Version of every package that matters, None where it is absent.
     cuda : dict
-        Versions of driver, runtime and NVRTC as CuPy sees them; empty without a device.
+        Versions of driver, runtime and NVRTC as CuPy sees them; empty without CuPy.
     devices : list of dict
         CUDA devices.
     backends : dict
         For each backend an empty string, or why it cannot run and what to do.
     self_test : dict
-        For each backend that can run an empty string, or how it differs from numpy.
+        For each backend that can run an empty string, or what is wrong with it: how it
+        differs from numpy, or the error that ended the test.
     auto : str
         What ``backend="auto"`` chooses for arrays on the host, and why; or why it
         cannot choose.
@@ -74,7 +75,7 @@ class Diagnosis:
             f"auto      {self.auto}",
         ]
         for name, reason in self.backends.items():
-            lines.append(f"{name:<9} {reason or self._tested(name)}")
+            lines.append(f"{name:<9} {reason or self.self_test[name] or 'works'}")
         for part, number in self.cuda.items():
             lines.append(f"cuda      {part} {number}")
         for device in self.devices:
@@ -90,10 +91,6 @@ class Diagnosis:
     def healthy(self) -> bool:
         """Whether every backend that can run gives the reference's results."""
         return not any(self.self_test.values())
-
-    def _tested(self, name: str) -> str:
-        wrong = self.self_test.get(name, "")
-        return f"WRONG RESULTS, do not use it: {wrong}" if wrong else "works"
 
 
 def doctor() -> Diagnosis:
@@ -116,12 +113,10 @@ def doctor() -> Diagnosis:
         machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         n_threads=_threads(),
         packages=_packages(),
-        cuda={} if reasons["cupy"] else _cuda(),
+        cuda=_cuda(),
         devices=[] if reasons["cupy"] else _devices(),
         backends=reasons,
-        self_test={
-            name: _try(_test, name) for name, reason in reasons.items() if not reason
-        },
+        self_test={name: _test(name) for name, reason in reasons.items() if not reason},
         auto=_auto(),
     )
 
@@ -131,10 +126,34 @@ def _try(ask: Callable[[str], str], name: str) -> str:
     try:
         return ask(name)
     except Exception as error:
-        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return _told(error)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _test(name: str) -> str:
+    """Return what is wrong with a backend, on every device that it can use."""
+    try:
+        wrong = _test_devices() if name == "cupy" else _compare(name)
+    except Exception as error:
+        return f"FAILED, do not use it: {_told(error)}"
+    return wrong and f"WRONG RESULTS, do not use it: {wrong}"
+
+
+def _test_devices() -> str:
+    import cupy
+
+    for index in range(cupy.cuda.runtime.getDeviceCount()):
+        with cupy.cuda.Device(index):
+            wrong = "" if why_unavailable("cupy") else _compare("cupy")
+        if wrong:
+            return f"on device {index}, {wrong}"
+    return ""
+
+
+def _compare(name: str) -> str:
     return self_test(choose_backend(name, None, n_jobs=-1))
 
 
@@ -161,7 +180,11 @@ def _auto() -> str:
 
 
 def _cuda() -> dict[str, str]:
-    import cupy
+    """Return versions, also where no device is usable: they often tell why."""
+    try:
+        import cupy
+    except Exception:  # told with the backends
+        return {}
 
     def text(version: int) -> str:
         return f"{version // 1000}.{version % 1000 // 10}"

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.protocol import Backend, Groups
+from gpu_consensus.backends.protocol import Backend, Codes, Groups
+from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.doctor.reference import Reference
 from gpu_consensus.ensemble import Ensemble
@@ -111,7 +112,7 @@ def make_data(case: Case) -> Data:
         rng.normal(size=(60, 3)) + 1000.0 * (np.arange(60) % 3)[:, None],
         ens.codes,
         few,
-        pairs.same.astype(np.uint8),
+        pairs.same.astype(codes.dtype),
         before,
         after,
         nearly,
@@ -132,7 +133,9 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
     "to_device, to_host": lambda b, d: b.to_host(d.before),
     "bring": lambda b, d: b.bring(d.counts, d.counts[:1]),
     "hold, blocks": lambda b, d: [
-        _blocks(b, d.codes, limit) for limit in (None, 32 * 100)
+        _blocks(b, held, limit)
+        for held in (d.codes, _streamed(b, d.ensemble.codes))
+        for limit in (None, 32 * 100)
     ],
     "count": lambda b, d: b.count(d.codes, d.offsets, d.before, d.n_clusters),
     "recount": lambda b, d: {
@@ -170,13 +173,22 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
     "coassociation": lambda b, d: b.coassociation(
         d.codes, d.n_labels, d.few, d.objects[:40]
     ),
-    "pairs": lambda b, d: b.pairs(d.codes, d.n_labels, d.few, d.objects[:40]),
+    "pairs": lambda b, d: [
+        b.pairs(held, d.n_labels, d.few, d.objects[:40])
+        for held in (d.codes, _streamed(b, d.ensemble.codes))
+    ],
     "add_rem_add": lambda b, d: {
         "counted": b.add_rem_add(
             d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5)
         ),
         "kept": b.add_rem_add(
             d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5), d.similarity
+        ),
+        "streamed": b.add_rem_add(
+            _streamed(b, d.ensemble.codes[:, d.few]),
+            d.n_labels,
+            d.few[::5],
+            (len(d.n_labels), 5),
         ),
         "ties": list(_climbs(b, len(d.ensemble.codes))),
     },
@@ -271,6 +283,11 @@ def _change(call: Callable[..., Any], *arrays: Any) -> Any:
     """Return what a call made of copies of arrays, and what it returned."""
     copies = [array.copy() for array in arrays]
     return call(*copies), copies
+
+
+def _streamed(backend: Backend, codes: Codes) -> Any:
+    """Return codes that are brought over range by range, where a backend can."""
+    return StreamedCodes(backend.xp, codes) if backend.name == "cupy" else codes
 
 
 def _blocks(backend: Backend, codes: Any, memory_limit: int | None) -> Any:

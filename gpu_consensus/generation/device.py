@@ -10,13 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, to_host
-from gpu_consensus.backends import BackendError, require_device, why_no_device
+from gpu_consensus.backends import (
+    BackendError,
+    require_device,
+    why_no_device,
+    why_not_imported,
+)
 from gpu_consensus.backends.cuda_compile import stage
 from gpu_consensus.backends.streamed_codes import upload
 from gpu_consensus.features import check_features
 from gpu_consensus.generation import bases, views
 from gpu_consensus.generation.rows import is_sparse
 from gpu_consensus.generation.store import digest
+from gpu_consensus.warn import warn
 
 
 def why_not_on_device(X: Any, base: Any) -> str:
@@ -35,7 +41,8 @@ def why_not_on_device(X: Any, base: Any) -> str:
         return (
             "only base='kmeans' is made on the device; generate with backend='numpy'."
         )
-    return ""
+    broken = why_not_imported("cuml.cluster")
+    return broken and f"{broken}, or generate with backend='numpy'."
 
 
 def cuml_kmeans(X: Any, n_clusters: int, seed: int, max_iter: int = 100) -> Any:
@@ -176,10 +183,18 @@ def _nearest_used(model: Any, used: Any, X: Any) -> Any:
 
 
 def wants_device(backend: str, X: Any, base: Any) -> bool:
-    """Whether to generate on the device; an explicit "cupy" runs or raises."""
+    """Whether to generate on the device; an explicit "cupy" runs or raises.
+
+    With "auto", features that are there stay there, or a warning says why not.
+    """
     if backend == "cupy":
         reason = why_not_on_device(X, base)
         if reason:
             raise BackendError(f"backend='cupy' cannot generate partitions: {reason}")
         return True
-    return backend == "auto" and on_device(X) and not why_not_on_device(X, base)
+    if backend != "auto" or not on_device(X):
+        return False
+    reason = why_not_on_device(X, base)
+    if reason:
+        warn(f"X is on a CUDA device but is copied to the host for this: {reason}")
+    return not reason

@@ -23,7 +23,12 @@ from gpu_consensus.checks import FloatArray, IntArray, unknown_name
 from gpu_consensus.loop.log2 import log2
 
 FLOOR = 2.0**-52
-_TINY = np.finfo(np.float32).tiny
+TINY = 2.0**-100
+"""Entries of a table below this are 0.
+
+All others are multiples of 2^-123, and so are their sums: none is so small that a
+device, compiled with -ftz, would take it for 0.
+"""
 RISE_BITS = 22  # functions of counts of so many bits are looked up
 _BLOCK = 1 << 18  # numbers that a function of the caller's own is given at once
 Array = npt.NDArray[Any]
@@ -107,10 +112,10 @@ def label_sums(
 
 
 def as_table(values: FloatArray) -> npt.NDArray[np.float32]:
-    """Round to float32, and tiny numbers to zero as kernels do."""
+    """Round to float32, and numbers below ``TINY`` to zero."""
     with np.errstate(under="ignore"):
         table = values.astype(np.float32)
-    table[np.abs(table) < _TINY] = 0.0
+    table[np.abs(table) < TINY] = 0.0
     return table
 
 
@@ -376,6 +381,13 @@ class Utility:
                     f"utility {self.name!r} is not convex between "
                     f"{np.round(a, 4).tolist()} and {np.round(b, 4).tolist()}; KCC "
                     "needs a convex mu."
+                )
+            spread = float(np.abs(mu_x - mu_y).max())
+            if 0 < spread < 2**20 * TINY:
+                raise ValueError(
+                    f"utility {self.name!r} differs by {spread:.3g} at most between "
+                    "distributions, which a table in float32 cannot hold; multiply mu "
+                    "and its gradient by a large number."
                 )
             tangent = mu_x + ((y - x) * self._gradient(x)).sum(-1)
             if (tangent - mu_y > slack).any():

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.add_rem_add import count_labels, score
+from gpu_consensus.backends.add_rem_add import bytes_beside, count_labels, score
 from gpu_consensus.backends.device_memory import DeviceMemoryWarning
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
-from gpu_consensus.backends.protocol import Climbs, Codes, Counts, Threshold
+from gpu_consensus.backends.protocol import Codes, Counts, Threshold
+from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
+from gpu_consensus.loop.problem import Problem
 from gpu_consensus.memory import available_memory
 from gpu_consensus.progress import Advance, progress_bar
 from gpu_consensus.result import Consensus
@@ -60,8 +62,8 @@ def least_squares(
         ``progress``: as in :func:`kcc`. Nothing is random here. Weights must be in the
         ratio of whole numbers (0 leaves a partition out): a partition of weight 2
         counts like two. The a_lm are kept in a matrix if twice its n^2 bytes (2 n^2
-        from 256 partitions on) fit ``memory_limit``, by default 1 GiB at most, else
-        counted when needed; the answer is the same.
+        from 256 partitions on) fit ``memory_limit``, by default 1 GiB at most, and the
+        labels fit the device, else counted when needed; the answer is the same.
 
     Returns
     -------
@@ -184,10 +186,11 @@ def _find_clusters(
     task: Task, codes: Codes, n_labels: IntArray, threshold: Threshold, advance: Advance
 ) -> list[npt.NDArray[np.intp]]:
     """Take out the best cluster again and again, until nothing or enough is left."""
-    n = codes.shape[1]
-    similarity = _similarity(task, codes, n_labels, advance)
+    backend, n = task.backend, codes.shape[1]
+    held = backend.hold(codes, bytes_beside(n))
+    similarity = _similarity(task, held, n_labels, advance)
     rest = np.arange(n)
-    held = rest  # the objects of `similarity`
+    there = rest  # the objects of `held` and `similarity`
     # what is known of the climb from each object
     height = np.empty(n)
     reached = np.empty(n, dtype=np.intp)
@@ -198,11 +201,15 @@ def _find_clusters(
     while rest.size and len(clusters) != task.n_clusters:
         starts = np.flatnonzero(unknown[rest])
         if starts.size:
-            if similarity is not None and len(held) > len(rest):
-                keep = np.flatnonzero(np.isin(held, rest))
-                similarity, held = _keep(task, similarity, keep), rest
-            climbs = _climb(
-                task, codes[:, rest], n_labels, starts, threshold, similarity, advance
+            if len(there) > len(rest):
+                if similarity is not None:
+                    keep = np.flatnonzero(np.isin(there, rest))
+                    similarity = _keep(task, similarity, keep)
+                held = None  # its memory first
+                left = np.ascontiguousarray(codes[:, rest])
+                held, there = backend.hold(left, bytes_beside(len(rest))), rest
+            climbs = backend.add_rem_add(
+                held, n_labels, starts, threshold, similarity, advance
             )
             known = rest[~unknown[rest]]
             used, reached[known] = np.unique(reached[known], return_inverse=True)
@@ -234,39 +241,25 @@ def _find_clusters(
     return clusters
 
 
-def _climb(
-    task: Task,
-    codes: Codes,
-    n_labels: IntArray,
-    starts: IntArray,
-    threshold: Threshold,
-    similarity: Any,
-    advance: Advance,
-) -> Climbs:
-    backend = task.backend
-    codes = backend.to_device(np.ascontiguousarray(codes))
-    return backend.add_rem_add(codes, n_labels, starts, threshold, similarity, advance)
-
-
-def _similarity(task: Task, codes: Codes, n_labels: IntArray, advance: Advance) -> Any:
+def _similarity(task: Task, held: Any, n_labels: IntArray, advance: Advance) -> Any:
     """Return all a_lm where the backend computes, or None if they are too many."""
-    r, n = codes.shape
+    r, n = held.shape
     kind = np.uint8 if r <= 255 else np.uint16
     limit = task.memory_limit
     if limit is None:
         free = available_memory()
         limit = min(_MATRIX, (_MATRIX if free is None else free) // 4)
-    if 2 * n * n * np.dtype(kind).itemsize > limit:
+    is_streamed = isinstance(held, StreamedCodes)  # the device is full without them
+    if is_streamed or 2 * n * n * np.dtype(kind).itemsize > limit:
         return None
     backend = task.backend
     everyone = np.arange(n)
     step = max(1, _TILE // n)
     try:
         matrix = backend.xp.empty((n, n), kind)
-        there = backend.to_device(codes)
         for begin in range(0, n, step):
             rows = everyone[begin : begin + step]
-            pairs = backend.coassociation(there, n_labels, rows, everyone)
+            pairs = backend.coassociation(held, n_labels, rows, everyone)
             matrix[begin : begin + step] = pairs.same.astype(kind)
             advance(0, f"similarities of {begin + len(rows)} objects")
     except MemoryError:  # a device may have less than the host
@@ -298,13 +291,11 @@ def _count(
     task: Task, codes: Codes, n_labels: IntArray, labels: IntArray, n_clusters: int
 ) -> Counts:
     """Count the labels of each cluster, (S, K); missing ones are 0."""
-    backend = task.backend
-    offsets = _offsets(n_labels)
+    backend, offsets = task.backend, _offsets(n_labels)
+    nobody = np.empty(0, dtype=np.intp)
+    problem = Problem(backend, codes, offsets, n_clusters, nobody, task.memory_limit)
     assignment = labels.astype(smallest_unsigned(n_clusters))[None]
-    found = backend.count(
-        backend.to_device(codes), offsets, backend.to_device(assignment), n_clusters
-    )
-    counts: Counts = backend.to_host(found)[:, 0].copy()
+    counts: Counts = backend.to_host(problem.count(assignment))[:, 0].copy()
     counts[offsets[1:] - 1] = 0
     return counts
 
