@@ -329,13 +329,17 @@ class Ensemble:
         Parameters
         ----------
         backend : {"numpy", "numba", "cupy"}
-            "cupy" copies the codes to the current CUDA device.
+            "cupy" copies the codes to the current CUDA device, all at once; methods
+            stream codes that are on the host and do not fit.
         """
         check_choice("backend", backend, ["numpy", "numba", "cupy"])
         if backend == "cupy":
-            from gpu_consensus.backends import require_device
+            from gpu_consensus.backends import choose_backend
 
-            codes = require_device().asarray(self._codes)
+            device = choose_backend("cupy", None)
+            cure = "leave the codes on the host, from where methods stream them"
+            with device.memory_for("the codes", cure):
+                codes = device.to_device(self._codes)
         else:
             codes = to_host(self._codes)
         if codes is self._codes:

@@ -1,19 +1,26 @@
 """The emulator itself: right results, every kind of bug found, traffic as computed."""
 
+import ast
 import concurrent.futures
-import ctypes
 import gc
 import importlib
 import importlib.util
 import math
 import shutil
+from pathlib import Path
 
 import cudaemu
 import numpy as np
 import pytest
 from cudaemu import DeviceSpec, KernelFault, configured, installed, make_cupy
+from cudaemu.array import METHODS, Flags
 from cudaemu.demo_runs import BUGS, DEMOS, find, read
-from cudaemu.errors import CompileException, CUDADriverError
+from cudaemu.device import DeviceHandle
+from cudaemu.errors import CompileException, CUDADriverError, OutOfMemoryError
+from cudaemu.fakecupy import MemoryPool
+from cudaemu.raw import Function, RawModule
+
+import gpu_consensus
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -34,6 +41,10 @@ def line_of(code, text):
     lines = [i for i, line in enumerate(code.splitlines(), 1) if text in line]
     assert len(lines) == 1
     return lines[0]
+
+
+def address(array):
+    return array.__cuda_array_interface__["data"][0]
 
 
 # Kernels that are right, and kernels that are not
@@ -320,7 +331,7 @@ extern "C" __global__ void k(int* out) {
 def test_what_nvrtc_lacks_does_not_compile(cupy, body):
     code = f'\nextern "C" __global__ void broken() {{ {body} }}'
     with pytest.raises(CompileException, match=r"kernel\.cu:2"):
-        cupy.RawModule(code=code).compile()
+        cupy.RawModule(code=code).get_function("broken")
 
 
 def test_kernels_from_macros_comments_and_templates(cupy):
@@ -333,7 +344,7 @@ def test_kernels_from_macros_comments_and_templates(cupy):
             const char* s = "__shared__ float"; o[0] = VALUE + (s[0] == '_'); }
     #endif
     K(first, 32) K(second, 64)
-    template <int A, int B> __global__ void either(int* o) {
+    template <int A, int B> __device__ void either(int* o) {
         __shared__ __align__(16) int a[2], b;
         __shared__ union { int i; float f; } u;
         extern __shared__ __align__(16) unsigned char raw[];
@@ -341,21 +352,22 @@ def test_kernels_from_macros_comments_and_templates(cupy):
         a[1] = A, b = 0, u.i = 1;
         if constexpr (A > 0) o[0] = a[1] + b + u.i + reinterpret_cast<int*>(raw)[0];
     }
+    extern "C" __global__ void instance(int* o) { either<5, 20>(o); }
     #if __CUDA_ARCH__ >= 900
     K(new_only, 1)
     #endif
     """
     out = cupy.zeros(1, np.int32)
-    names = ("either<5, 20>",)
-    module = cupy.RawModule(code=code, name_expressions=names)
+    module = cupy.RawModule(code=code)
     for mode in ("fast", "check"):
         with configured(mode=mode):
             kernel = module.get_function("first")
             kernel((1,), (1,), (out,))
             assert out.get()[0] == 33
-            module.get_function("either<5, 20>")((1,), (1,), (out,), shared_mem=16)
+            module.get_function("instance")((1,), (1,), (out,), shared_mem=16)
             assert out.get()[0] == 26
-    assert kernel.max_threads_per_block == 64
+    with pytest.raises(CUDADriverError, match="INVALID_VALUE"):
+        kernel((1,), (65,), (out,))
     for missing in ("none", "either", "new_only"):
         with pytest.raises(CUDADriverError, match="NOT_FOUND"):
             module.get_function(missing)
@@ -432,12 +444,12 @@ def test_arguments_must_match_the_kernel(cupy):
     right = (x, x, x, np.int32(1), np.int64(2), np.float32(3), np.float64(4))
     kernel((1,), (32,), right)
     kernel((1,), (32,), (*right[:4], 2, *right[5:]))  # CuPy passes 8 bytes
-    kernel((1,), (32,), (0, x.data, np.uint64(x.data.ptr), *right[3:]))
+    kernel((1,), (32,), (0, np.intp(0), x, *right[3:]))
     wrong = [
         (0, cupy.zeros(4, np.float64), "float64 array"),
         (1, cupy.zeros(4, np.int32), "int32 array"),
         (0, np.float32(1), "pointer"),
-        (0, 12345, "no address"),
+        (0, address(x), "pass the array"),
         (0, None, "pointer"),
         (0, np.zeros(4, np.float32), "Unsupported type"),
         (3, np.int64(1), "int64 scalar"),
@@ -493,8 +505,6 @@ def test_shared_memory_limits(cupy):
     # the driver keeps it with the function
     module.get_function("k")((1,), (1,), args, shared_mem=big)
     assert out.get()[0] == 5
-    assert kernel.attributes["max_dynamic_shared_size_bytes"] == big
-    assert kernel.attributes["local_size_bytes"] == 0
 
 
 def test_rows_beyond_2_to_the_31():
@@ -533,19 +543,16 @@ def test_arrays_live_on_the_device(cupy):
     assert isinstance(array, cupy.ndarray)
     assert not isinstance(array, np.ndarray)
     assert array.device.id == 0
-    assert array.data.ptr % 512 == 0
-    assert array.__cuda_array_interface__["data"] == (array.data.ptr, False)
+    assert address(array) % 512 == 0
     assert cupy.asarray(array) is array
-    assert cupy.array(array) is not array
+    assert cupy.asarray(array, np.float64).dtype == np.float64
     with pytest.raises(TypeError, match="Implicit conversion"):
         np.asarray(array)
     for mix in (
         lambda: array + host,
         lambda: host + array,
         lambda: np.add(host, array),
-        lambda: cupy.add(host, host),
-        lambda: cupy.concatenate([array, host]),
-        lambda: np.concatenate([array, host]),
+        lambda: cupy.minimum(host, host),
         lambda: cupy.where(array > 0, array, host),
         lambda: array.__setitem__(slice(None), host),
     ):
@@ -555,7 +562,7 @@ def test_arrays_live_on_the_device(cupy):
     assert (array.get() == host + 1).all()
     view = array[:, 1:3]
     assert not view.flags.c_contiguous
-    assert view.data.ptr == array.data.ptr + 4
+    assert address(view) == address(array) + 4
     view[...] = cupy.zeros((3, 2), np.float32)
     assert array.get()[:, 1:3].sum() == 0
     assert cupy.ascontiguousarray(view).flags.c_contiguous
@@ -563,22 +570,14 @@ def test_arrays_live_on_the_device(cupy):
     assert float(array[1, 0]) == 5
     assert isinstance(array.sum(), cupy.ndarray)
     assert int(array.sum()) == array.get().sum()
-    assert isinstance(np.sum(array), cupy.ndarray)
-    assert [a.shape for a in cupy.nonzero(array)] == [(6,), (6,)]
-    assert cupy.arange(3, dtype=cupy.int32).get().tolist() == [0, 1, 2]
+    assert cupy.flatnonzero(array).shape == (6,)
+    assert cupy.arange(3, dtype=np.int32).get().tolist() == [0, 1, 2]
     assert cupy.minimum(array, 2).get().max() == 2
     assert array.T.shape == (4, 3)
     assert array.astype(np.int64).dtype == np.int64
     assert (cupy.full(3, 7, np.uint8) == 7).all()
-    assert cupy.zeros_like(array).get().sum() == 0
-    cupy.add.at(array, (cupy.zeros(2, np.int64), 0), 1)
-    assert float(array[0, 0]) == 3
-    assert cupy.get_array_module(array) is cupy
-    assert cupy.get_array_module(host) is np
     assert cupy.asnumpy(array).shape == (3, 4)
-    assert [float(row[0]) for row in array] == [3, 5, 9]
-    with pytest.raises(AttributeError):
-        cupy.random.rand(3)
+    assert [float(row[0]) for row in array] == [1, 5, 9]
     with pytest.raises(ValueError, match="Unsupported dtype"):
         cupy.asarray(["a"])
 
@@ -594,36 +593,14 @@ def test_transfers(cupy):
         assert cupy.cuda.get_current_stream() is stream
         array.set(host, stream=stream)
     stream.synchronize()
-    assert cupy.cuda.get_current_stream() is cupy.cuda.Stream.null
-    out = cupy._modules["cupyx"].empty_pinned((4, 6), np.uint16)
-    assert array.get(out=out, stream=stream) is out
-    assert (out == host).all()
+    assert cupy.cuda.get_current_stream() is not stream
+    assert np.array_equal(array.get(), host)
     with pytest.raises(TypeError):
         array.set(host.astype(np.int32))
     with pytest.raises(ValueError):
         array.set(host[:2])
     with pytest.raises(RuntimeError):
         array[:, 1:3].set(host[:, 1:3])
-    pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(24), np.uint8, 24)
-    pinned[:] = 3
-    array.data.copy_from_host_async(ctypes.c_void_p(pinned.ctypes.data), 24, stream)
-    assert (array.get()[:2] == 0x0303).all()
-    with pytest.raises(ValueError, match="leave an allocation"):
-        array[1:].data.copy_from_host(pinned.ctypes.data, 48)
-    # a range of columns of a wider host array, row by row
-    runtime = cupy.cuda.runtime
-    part = cupy.empty((4, 2), np.uint16)
-    source = host[:, 3:5].ctypes.data
-    to_device = (4, source, 12, 4, 4, runtime.memcpyHostToDevice, stream.ptr)
-    runtime.memcpy2DAsync(part.data.ptr, *to_device)
-    assert (part.get() == host[:, 3:5]).all()
-    with pytest.raises(runtime.CUDARuntimeError):
-        runtime.memcpy2DAsync(part[1:].data.ptr, *to_device)
-    start, end = cupy.cuda.Event(), cupy.cuda.Event()
-    start.record(stream)
-    end.record(stream)
-    end.synchronize()
-    assert cupy.cuda.get_elapsed_time(start, end) >= 0
 
 
 def test_work_waits_in_its_stream(cupy):
@@ -632,38 +609,42 @@ def test_work_waits_in_its_stream(cupy):
     pinned = cupy._modules["cupyx"].empty_pinned(4, np.uint8)
     with configured(streams="late"):
         array = cupy.zeros(4, np.uint8)
-        cupy.cuda.Stream.null.synchronize()
+        cupy.cuda.get_current_stream().synchronize()
         pinned[:] = 1
         array.set(pinned, stream=side)
-        arrived = side.record()
+        arrived = cupy.cuda.Event()
+        arrived.record(side)
         pinned[:] = 2  # too early: the copy has not been done
         assert not arrived.done
-        assert not side.done
         assert array.get().tolist() == [0] * 4  # the default stream waits for nobody
         cupy.cuda.get_current_stream().wait_event(arrived)
         assert array.get().tolist() == [2] * 4
         assert arrived.done
-        assert side.done
-        array.set(np.full(4, 3, np.uint8), stream=side)  # not pinned: read at once
-        cupy.cuda.runtime.deviceSynchronize()
-        assert array.get().tolist() == [3] * 4
+        host = np.full(6, 3, np.uint8)
+        array.set(host[2:], stream=side)
+        host[:] = 4  # too early as well: not pinned, but the copy has only an address
+        side.synchronize()
+        assert array.get().tolist() == [4] * 4
+        array.set(host[:4], stream=side)
+        del host
+        side.synchronize()
+        assert array.get().tolist() == [0xFF] * 4
         unrecorded = cupy.cuda.Event()
         side.wait_event(unrecorded)
         unrecorded.synchronize()
         assert unrecorded.done
-    with pytest.raises(RuntimeError, match="no timing"):
-        cupy.cuda.get_elapsed_time(arrived, cupy.cuda.Event(disable_timing=True))
 
 
 def test_blocking_streams_and_the_default_one_wait_for_each_other(cupy):
     with configured(streams="late"):
         array = cupy.zeros(4, np.uint8)
         side = cupy.cuda.Stream()
-        array.set(np.full(4, 3, np.uint8), stream=side)
+        host = np.full(4, 3, np.uint8)
+        array.set(host, stream=side)
         doubled = array + array
         with side:
             again = doubled + array
-        assert again.get(stream=side).tolist() == [9] * 4
+            assert again.get().tolist() == [9] * 4
 
 
 def test_queued_computations_give_what_they_give_at_once(cupy):
@@ -676,8 +657,8 @@ def test_queued_computations_give_what_they_give_at_once(cupy):
         array += array
         mask = array[array > 6]
         cupy.subtract(array, 1, out=array)
-        parts = cupy.concatenate([picked.T, picked.astype(np.int64)])
-        return [a.get() for a in (array, picked, mask, parts, array.sum(axis=1))]
+        other = picked.T.astype(np.int64)
+        return [a.get() for a in (array, picked, mask, other, array.sum(axis=1))]
 
     expected = compute()
     for schedule in cudaemu.STREAMS[1:]:
@@ -692,28 +673,24 @@ def test_freed_memory_is_handed_out_again_in_the_order_of_its_stream(cupy):
     with configured(streams="late"):
         array = cupy.asarray(np.ones(100, np.uint8))
         copy = array.copy()
-        address = array.data.ptr
+        place = address(array)
         del array
         other = cupy.zeros(100, np.uint8)
-        assert other.data.ptr == address  # though the copy is still in the queue
+        assert address(other) == place  # though the copy is still in the queue
         with cupy.cuda.Stream(non_blocking=True):
-            assert cupy.empty(100, np.uint8).data.ptr != address
+            assert address(cupy.empty(100, np.uint8)) != place
         assert copy.get().tolist() == [1] * 100
         pool = cupy.get_default_memory_pool()
-        assert pool.n_free_blocks() == 1
-        assert pool.total_bytes() == pool.used_bytes() + 512
+        assert pool.free_bytes() == 512
         pool.free_all_blocks()
         assert pool.free_bytes() == 0
     pinned = cupy._modules["cupyx"].empty_pinned(100, np.uint8)
-    address = pinned.ctypes.data
+    place = pinned.ctypes.data
     pinned[:] = 1
     del pinned
     pinned = cupy._modules["cupyx"].empty_pinned(100, np.uint8)
-    assert pinned.ctypes.data == address
+    assert pinned.ctypes.data == place
     assert (pinned == 0xFF).all()
-    pool = cupy.get_default_pinned_memory_pool()
-    pool.free_all_blocks()
-    assert pool.n_free_blocks() == 0
 
 
 def test_a_bug_in_a_queued_kernel_shows_when_it_is_waited_for(cupy):
@@ -731,7 +708,7 @@ def test_out_of_memory_and_accounts():
     first = cupy.empty(1 << 19, np.uint8)
     view = first[10:]
     assert cupy.cuda.Device().mem_info == (1 << 19, 1 << 20)
-    with pytest.raises(cupy.cuda.memory.OutOfMemoryError, match="allocating 524,800"):
+    with pytest.raises(OutOfMemoryError, match="allocating 524,800"):
         cupy.zeros((1 << 19) + 1, np.uint8)
     del first
     assert pool.used_bytes() == 1 << 19
@@ -739,7 +716,7 @@ def test_out_of_memory_and_accounts():
     gc.collect()
     pool.free_all_blocks()
     assert pool.used_bytes() == 0
-    pool.set_limit(size=1000)
+    cupy.machine.device().pool_limit = 1000
     with pytest.raises(MemoryError):
         cupy.zeros(1001, np.uint8) + 1
 
@@ -759,6 +736,12 @@ def test_several_devices():
     with there.device:
         compiled(cupy, code)((1,), (1,), (there,))
     assert there.get()[0] == 1
+    here = cupy.asarray(there)
+    assert (here.device.id, here.get().tolist()) == (0, [1, 0, 0])
+    assert cupy.asarray(here) is here
+    assert cupy.ascontiguousarray(there) is there  # asks for the order alone
+    apart = cupy.ascontiguousarray(there[::2])
+    assert (apart.device.id, apart.get().tolist()) == (0, [1, 0])
     with pytest.raises(cupy.cuda.runtime.CUDARuntimeError, match="invalid device"):
         cupy.cuda.Device(2)
 
@@ -793,7 +776,7 @@ def test_three_situations():
         assert cupy.cuda.Device(0).compute_capability == "61"
         attributes = cupy.cuda.Device().attributes
         assert attributes["MaxSharedMemoryPerBlockOptin"] == 49152
-        assert importlib.import_module("cupyx").zeros_pinned(2, np.int8).sum() == 0
+        assert importlib.import_module("cupyx").empty_pinned(2, np.int8).shape == (2,)
         with pytest.raises(ImportError):
             importlib.import_module("cupyx.scipy")
 
@@ -824,29 +807,73 @@ def test_copies_between_host_and_device_are_counted(cupy):
     cupy.zeros(3).set(np.zeros(3))
     assert copies == [("up", 48), ("up", 24)]
     copies.clear()
-    for work in (x.get, x.tolist, lambda: cupy.asnumpy(x), lambda: int(x[0])):
+    for work in (x.get, lambda: cupy.asnumpy(x), lambda: int(x[0])):
         work()
-    assert copies == [("down", 48)] * 3 + [("down", 8)]
+    assert copies == [("down", 48)] * 2 + [("down", 8)]
     copies.clear()
-    x[[0, 2]], x[x > 3], x[1:3], cupy.stack([x, x]), x + 1, x.sum()
-    # a list goes up, a mask is counted, and so do addresses of what is joined
-    assert copies == [("up", 16), ("down", 4), ("up", 16)]
+    x[[0, 2]], x[x > 3], x[1:3], x + 1, x.sum()
+    # a list goes up, and a mask is counted
+    assert copies == [("up", 16), ("down", 4)]
 
 
 def test_what_cupy_does_not_take_is_refused(cupy):
     x = cupy.zeros((3, 1))
     with pytest.raises(TypeError, match="Argument 'a' has incorrect type"):
         cupy.ascontiguousarray(np.zeros(3))
-    with pytest.raises(AttributeError, match="no attribute 'insert'"):
-        cupy.insert(x, 0, 1)
-    with pytest.raises(TypeError, match="CuPy has no function 'insert'"):
-        np.insert(x, 0, 1)
     with pytest.raises(TypeError, match="takes no"):
         x.sum(initial=1)
     with pytest.raises(AttributeError, match="writeable"):
         x.flags.writeable = False
     with pytest.raises(AttributeError, match="writeable"):
         assert x.flags.writeable
+
+
+def used_by_the_package():
+    """Return (owner, name) of every attribute: ("xp", "zeros"), ("cuda", "Event")."""
+    found = set()
+    for path in Path(gpu_consensus.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute):
+                owner = node.value
+                owner = owner.func if isinstance(owner, ast.Call) else owner
+                name = getattr(owner, "attr", getattr(owner, "id", ""))
+                found.add((name, node.attr))
+    return found
+
+
+def public(thing):
+    return {name for name in vars(thing) if not name.startswith("_")}
+
+
+def test_the_stand_in_has_only_what_the_package_uses(cupy):
+    """Whatever else it had, a test could pass with what CuPy has not."""
+    used = used_by_the_package()
+    for name, module in cupy._modules.items():
+        owner = name.rpartition(".")[2]
+        owners = {owner, "xp", "require_device"} if owner == "cupy" else {owner}
+        called = {attribute for its, attribute in used if its in owners}
+        # by which tests know where an array is, and what was done
+        assert public(module) - {"ndarray", "machine"} <= called, name
+    called = {attribute for _, attribute in used}
+    assert called >= METHODS
+    kinds = (cupy.ndarray, Flags, MemoryPool, RawModule, Function, DeviceHandle)
+    for kind in (*kinds, cupy.cuda.Event, cupy.cuda.Stream):
+        # the emulator's own
+        assert public(kind) - {"place", "machine", "report", "done"} <= called, kind
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cupy.insert", "cupy.cuda.alloc", "cupy.cuda.runtime.memcpy", "cupyx.rsqrt"],
+)
+def test_what_the_package_does_not_use_says_so(cupy, name):
+    module, _, attribute = name.rpartition(".")
+    with pytest.raises(AttributeError, match=f"the stand-in has no {name}: the pack"):
+        getattr(cupy._modules[module], attribute)
+    with pytest.raises(AttributeError, match=r"no cupy.ndarray.cumsum: the pack"):
+        cupy.zeros(3).cumsum()
+    with pytest.raises(TypeError, match=r"no numpy.insert of arrays on a device: the"):
+        np.insert(cupy.zeros(3), 0, 1)
 
 
 def test_a_single_column_comes_in_the_order_that_cupy_gives_it(cupy):

@@ -20,6 +20,7 @@ from gpu_consensus.backends import (
     choose_backend,
     cuda_compile,
     cuda_source,
+    streamed_codes,
     why_unavailable,
 )
 from gpu_consensus.backends.cuda_source import all_kernels, count_kernel, source
@@ -291,13 +292,15 @@ def test_several_arrays_come_back_in_one_copy(emulated_cupy):
 
 def test_large_arrays_leave_no_pinned_memory_behind(emulated_cupy, monkeypatch):
     """CuPy keeps as much as an array takes that goes through ``asarray``."""
-    monkeypatch.setattr("gpu_consensus.backends.cupy_backend.LARGE", 1000)
+    monkeypatch.setattr("gpu_consensus.backends.cupy_backend.LARGE", 1024)
     labels, _ = noisy(3, n=1500, r=4)
     result = gpc.kcc(
         gpc.Ensemble(labels), 3, n_init=2, refine=False, backend="cupy", random_state=0
     )
     assert result.backend == "cupy"
-    assert emulated_cupy.machine.staged < 1000
+    assert emulated_cupy.machine.staged <= 1024
+    gpc.Ensemble(labels).to("cupy")
+    assert emulated_cupy.machine.staged <= 1024
     backend = choose_backend("cupy", None)
     strange = np.arange(1200).reshape(30, 40)[::2, ::-1]
     assert np.array_equal(backend.to_device(strange).get(), strange)
@@ -362,6 +365,40 @@ def test_streamed_blocks_are_the_codes(device):
         for rows, block in StreamedCodes(device.xp, codes).blocks(step):
             seen[:, rows] = block.get()
         assert np.array_equal(seen, codes)
+
+
+@pytest.mark.parametrize(("n_rows", "pinned"), [(None, 4096), (30, 1024)])
+def test_pinned_buffers_stay_small_on_a_large_device(monkeypatch, n_rows, pinned):
+    monkeypatch.setattr(streamed_codes, "MOST_PINNED", 4096)
+    codes = np.random.default_rng(0).integers(9, size=(30, 500), dtype=np.uint8)
+    limit = n_rows and n_rows * (32 + 2 * 30)  # a smaller one decides
+    with emulated(DeviceSpec(multiprocessors=2, memory=80 << 30)) as cupy:
+        blocks = choose_backend("cupy", None).blocks(
+            StreamedCodes(cupy, codes), 1, limit
+        )
+        found = [block.get() for _, block in blocks]
+        assert cupy.machine.pinned == [pinned] * 2
+    assert np.array_equal(np.hstack(found), codes)
+
+
+def test_a_large_device_asks_for_two_buffers_of_256_mib(monkeypatch):
+    """One of 80 GB, and 10**9 objects in 100 partitions; CuPy rounds up from there."""
+
+    class AskedError(Exception):
+        pass
+
+    def asked(self, n_rows, scratch):
+        raise AskedError(n_rows * len(self.host) * self.host.itemsize)
+
+    monkeypatch.setattr(StreamedCodes, "_buffers", asked)
+    codes = np.broadcast_to(np.uint8(0), (100, 10**9))
+    with emulated(DeviceSpec(memory=80 << 30)):
+        backend = choose_backend("cupy", None)
+        blocks = backend.blocks(backend.hold(codes), 10, None)
+        with pytest.raises(AskedError) as error:
+            next(blocks)
+    (nbytes,) = error.value.args
+    assert (256 << 20) - 100 < nbytes <= 256 << 20
 
 
 @both_codes
@@ -490,7 +527,7 @@ def test_small_arguments_may_be_in_either_place(device):
         assert metric(up(truth), expected.labels) == metric(truth, expected.labels)
 
 
-def test_codes_on_another_device_are_refused():
+def test_codes_on_another_device_are_refused_until_they_are_brought():
     with emulated(BIG, BIG) as cupy:
         ens = gpc.Ensemble(noisy(0)[0])
         with cupy.cuda.Device(1):
@@ -501,6 +538,12 @@ def test_codes_on_another_device_are_refused():
             gpc.kcc(there, 3, random_state=0)
         with cupy.cuda.Device(1):
             assert gpc.kcc(there, 3, random_state=0).backend == "cupy"
+            assert there.to("cupy") is there
+        here = there.to("cupy")
+        assert here.codes.device.id == 0
+        assert there.codes.device.id == 1
+        assert np.array_equal(here.codes.get(), ens.codes)
+        assert gpc.kcc(here, 3, random_state=0).labels.device.id == 0
 
 
 def test_a_kernel_that_does_not_compile_shows_its_log(emulated_cupy, monkeypatch):

@@ -554,6 +554,19 @@ def test_what_cannot_be_halved_says_what_helps(emulated_cupy):
             assert isinstance(backend.hold(ens.codes), StreamedCodes)
 
 
+def test_codes_that_cannot_be_moved_say_what_helps():
+    labels, _ = noisy(2, n=3000, r=20)
+    ens = gpc.Ensemble(labels)
+    with emulated(DeviceSpec(multiprocessors=2, memory=50_000)):
+        with pytest.raises(
+            DeviceMemoryError,
+            match=r"array of 60[.]0 kB; leave the codes on the host.* \(Out",
+        ):
+            ens.to("cupy")
+        found = gpc.vote(ens, backend="cupy")  # which helps
+    assert np.array_equal(found.labels, gpc.vote(ens, backend="numpy").labels)
+
+
 def test_errors_of_our_own_are_not_wrapped_again(emulated_cupy):
     def work(rows):
         with room_for("the first", "do this"):
@@ -571,6 +584,6 @@ def test_errors_of_our_own_are_not_wrapped_again(emulated_cupy):
 def test_the_limit_of_the_pool_is_respected(emulated_cupy):
     backend = choose_backend("cupy", None)
     codes = np.zeros((4, 1000), np.uint8)
-    emulated_cupy.get_default_memory_pool().set_limit(size=5000)
+    emulated_cupy.machine.device().pool_limit = 5000
     assert backend.gpu.free_memory() == 5000
     assert isinstance(backend.hold(codes), StreamedCodes)

@@ -1,4 +1,4 @@
-"""The double buffering of streamed codes, when copies and kernels really overlap.
+"""Uploads and streamed codes, when copies and kernels really overlap.
 
 The emulator does the work of streams late, copies first, or in random order, whatever
 the program's own waits allow. Each wait taken away must then show.
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from conftest import emulated
 from cudaemu import DeviceSpec, configured
+from cudaemu.stream import synchronize_all
 from test_kcc import noisy
 
 import gpu_consensus as gpc
@@ -62,7 +63,7 @@ def early_end(backend):
     del block, blocks
     shape = (len(ENSEMBLE.codes), 100)
     others = [backend.to_device(np.full(shape, value, np.uint8)) for value in (7, 8)]
-    backend.xp.cuda.Device().synchronize()
+    synchronize_all()
     assert np.array_equal(first.get(), ENSEMBLE.codes[:, :100])
     for value, other in zip((7, 8), others, strict=True):
         assert (other.get() == value).all()
@@ -84,6 +85,19 @@ def whole_fit(backend):
     assert np.array_equal(found.history, expected.history)
 
 
+def overwritten(backend):
+    """When an upload returns, the array on the host is the caller's again.
+
+    On a stream of the caller's own, for which the default one does not wait.
+    """
+    with backend.xp.cuda.Stream(non_blocking=True):
+        for step in (1, 2):
+            here = np.array(ENSEMBLE.codes)[:, ::step]
+            held = backend.hold(here)
+            here[:] = 9
+            assert np.array_equal(held.get(), ENSEMBLE.codes[:, ::step])
+
+
 def climbs(backend):
     """Every flip of many climbs is a pass of its own; the host decides in between."""
     codes, n_labels = ENSEMBLE.codes[:, :60], ENSEMBLE.n_labels
@@ -95,7 +109,7 @@ def climbs(backend):
         assert np.array_equal(got, right)
 
 
-PROGRAMS = [one_range, two_passes, early_end, whole_fit, climbs]
+PROGRAMS = [one_range, two_passes, early_end, overwritten, whole_fit, climbs]
 
 
 def run(program, schedule, seed):
@@ -119,6 +133,8 @@ MUTANTS = {
     "arrival not waited for": ("here.wait_event(arrived[side])", "pass"),
     "use not recorded": ("used[side].record(here)", "pass"),
     "copies outlive their buffers": ("copies.synchronize()", "pass"),
+    "upload not waited for": ("stream.synchronize()", "pass"),
+    "row gone before its copy": ("np.ascontiguousarray(here)", "here"),
     "use recorded before it": (
         "yield rows, device[side][:, : rows.stop - rows.start]\n"
         "                used[side].record(here)",
@@ -166,9 +182,10 @@ def broken(monkeypatch):
     """Return a function that puts a bug into the backend's module."""
 
     def put(old, new):
-        found = mutated(old, new).StreamedCodes
-        monkeypatch.setattr(streamed_codes, "StreamedCodes", found)
-        monkeypatch.setattr(cupy_backend, "StreamedCodes", found)
+        module = mutated(old, new)
+        for name in ("StreamedCodes", "upload"):
+            monkeypatch.setattr(streamed_codes, name, getattr(module, name))
+            monkeypatch.setattr(cupy_backend, name, getattr(module, name))
 
     return put
 
@@ -176,7 +193,7 @@ def broken(monkeypatch):
 def noticed():
     """Return which programs went wrong, and when."""
     wrong = []
-    for program in (one_range, two_passes, early_end):
+    for program in (one_range, two_passes, early_end, overwritten):
         for schedule, seed in SCHEDULES:
             try:
                 run(program, schedule, seed)

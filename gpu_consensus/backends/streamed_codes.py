@@ -14,6 +14,8 @@ from gpu_consensus.backends.protocol import Codes
 
 LARGE = 64 << 20
 """Bytes of an array from which it goes to the device without a pinned copy."""
+MOST_PINNED = 256 << 20
+"""Bytes of a pinned buffer at most; CuPy rounds up to such a power of two."""
 _NO_PINNED_MEMORY = 2
 """What CUDA calls cudaErrorMemoryAllocation."""
 
@@ -24,19 +26,20 @@ def upload(xp: Any, host: npt.NDArray[Any]) -> Any:
     ``cupy.asarray`` would first copy all of it to pinned memory, and keep that. What
     does not lie side by side on the host is made so row by row.
     """
-    there = xp.empty(host.shape, host.dtype)
-    if host.flags.c_contiguous:
-        there.set(host)
-    else:
-        for row, here in zip(there, host, strict=True):
-            row.set(here)
+    there, stream = xp.empty(host.shape, host.dtype), xp.cuda.get_current_stream()
+    by_row = host.ndim > 1 and not host.flags.c_contiguous
+    for part, here in zip(there, host, strict=True) if by_row else [(there, host)]:
+        whole = np.ascontiguousarray(here)
+        part.set(whole)
+        stream.synchronize()  # the copy may read it until then, and CuPy does not wait
     return there
 
 
 class StreamedCodes:
     """Codes on the host that visit the device through two pinned buffers.
 
-    While the device works on one range, the next is on its way.
+    While the device works on one range, the next is on its way. The buffers take at
+    most twice ``MOST_PINNED`` bytes of the host, 512 MiB, which CuPy keeps.
 
     Parameters
     ----------
@@ -61,14 +64,18 @@ class StreamedCodes:
         Parameters
         ----------
         step : int
-            Objects in a range; fewer if the device has no memory for so many.
+            Objects in a range; fewer if a pinned buffer would pass ``MOST_PINNED``, or
+            if there is no memory for so many.
         scratch : int, default 0
             Bytes per object that the caller will need beside.
         """
         cuda = self.xp.cuda
         n_samples = self.shape[1]
+        most = max(1, MOST_PINNED // (self.shape[0] * self.host.itemsize))
         (pinned, device), step = for_fewer(
-            self.xp, lambda n_rows: self._buffers(n_rows, scratch), min(step, n_samples)
+            self.xp,
+            lambda n_rows: self._buffers(n_rows, scratch),
+            min(step, most, n_samples),
         )
         arrived = [cuda.Event(disable_timing=True) for _ in range(2)]
         used = [cuda.Event(disable_timing=True) for _ in range(2)]

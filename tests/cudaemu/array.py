@@ -5,114 +5,41 @@ and ``isinstance`` tells the two apart, so host code that forgets where an array
 fails here as it fails on a GPU.
 """
 
-import ctypes
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from cudaemu import pinned
-from cudaemu.device import Allocation, DeviceHandle, Machine
-from cudaemu.stream import (
-    Stream,
-    deferred,
-    get_current_stream,
-    submit,
-    synchronize_all,
-)
+from cudaemu.device import Allocation, Block, DeviceHandle, Machine
+from cudaemu.stream import Stream, deferred, get_current_stream, submit
 
-# Methods that NumPy may run on the memory, and whose results are arrays on the device.
-_METHODS = frozenset({
-    "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "copy", "cumprod",
-    "cumsum", "diagonal", "dot", "fill", "flatten", "item", "max", "mean", "min",
-    "nonzero", "prod", "ravel", "repeat", "reshape", "round", "sort", "squeeze", "std",
-    "sum", "swapaxes", "take", "tobytes", "tolist", "trace", "transpose", "var", "view",
-})  # fmt: skip  # one name a line would hide the rest
-_TO_HOST = frozenset({"item", "tobytes", "tolist"})
-# Functions of NumPy that CuPy 14.2 lacks.
-NOT_IN_CUPY = frozenset({
-    "asmatrix", "block", "bmat", "einsum_path", "frompyfunc", "geomspace", "geterr",
-    "histogram_bin_edges", "insert", "isnat", "matvec", "nanpercentile", "nanquantile",
-    "nested_iters", "polyder", "polydiv", "polyint", "seterr", "spacing", "unstack",
-    "vecdot", "vecmat",
+# Methods of the package's arrays that NumPy may run on the memory: they change nothing,
+# and the shape of their result depends on no value.
+METHODS = frozenset({
+    "all", "any", "argmax", "astype", "copy", "max", "min", "reshape", "std", "sum",
+    "view",
 })  # fmt: skip  # one name a line would hide the rest
 # Arguments of NumPy's reductions that CuPy's lack.
 _NOT_OF_REDUCTIONS = frozenset({"where", "initial"})
-# Functions for which CuPy sends the addresses of several arrays to the device.
-_JOINS = frozenset({"concatenate", "hstack", "stack", "vstack"})
-# Functions beside ufuncs that may wait in a queue: they change nothing, and the shape
-# of their result depends on no value. All others first wait for the stream's work.
-_QUEUED = frozenset({
-    "__call__", "all", "any", "argmax", "argmin", "array", "astype", "clip",
-    "concatenate", "copy", "cumsum", "dot", "flatten", "max", "mean", "min", "prod",
-    "ravel", "reshape", "round", "squeeze", "stack", "sum", "swapaxes", "take",
-    "transpose", "view",
-})  # fmt: skip  # one name a line would hide the rest
+# Functions beside ufuncs that may wait in a queue. All others first wait for the
+# stream's work.
+_QUEUED = METHODS | {"__call__", "array", "transpose"}
 
 
-class MemoryPointer:
-    """``array.data``: an address on a device.
-
-    Its copies, which the package does not use, wait for all work and are done at once.
-    """
-
-    def __init__(self, allocation: Allocation, ptr: int) -> None:
-        self.allocation = allocation
-        self.ptr = ptr
-        self.device_id = allocation.device.id
-
-    def _span(self, nbytes: int) -> int:
-        synchronize_all()
-        start = self.ptr - self.allocation.address
-        if start + nbytes > self.allocation.nbytes:
-            raise ValueError(
-                f"{nbytes} bytes from offset {start} leave an allocation of "
-                f"{self.allocation.nbytes} bytes."
-            )
-        return self.ptr
-
-    def copy_from_host(self, mem: object, size: int) -> None:
-        address = getattr(mem, "value", mem)
-        ctypes.memmove(self._span(size), address, size)
-
-    def copy_from_host_async(
-        self, mem: object, size: int, stream: object = None
-    ) -> None:
-        self.copy_from_host(mem, size)
-
-    def copy_to_host(self, mem: object, size: int) -> None:
-        address = getattr(mem, "value", mem)
-        ctypes.memmove(address, self._span(size), size)
-
-    def copy_to_host_async(self, mem: object, size: int, stream: object = None) -> None:
-        self.copy_to_host(mem, size)
-
-    def copy_from_device(self, src: "MemoryPointer", size: int) -> None:
-        ctypes.memmove(self._span(size), src._span(size), size)
-
-    def copy_from_device_async(
-        self, src: "MemoryPointer", size: int, stream: object = None
-    ) -> None:
-        self.copy_from_device(src, size)
-
-    def memset(self, value: int, size: int) -> None:
-        ctypes.memset(self._span(size), value, size)
-
-    def memset_async(self, value: int, size: int, stream: object = None) -> None:
-        self.memset(value, size)
+def unused(name: str) -> str:
+    """Say that the stand-in lacks what CuPy may have."""
+    cause = "the package did not use it; add it if CuPy has it."
+    return f"the stand-in has no {name}: {cause}"
 
 
 class Flags:
-    """``array.flags``: CuPy knows no others, and no array that cannot be written."""
+    """``array.flags``: CuPy knows no array that cannot be written."""
 
-    __slots__ = ("c_contiguous", "f_contiguous", "fnc", "forc", "owndata")
+    __slots__ = ("c_contiguous",)
 
     def __init__(self, flags: object) -> None:
         self.c_contiguous = flags.c_contiguous
-        self.f_contiguous = flags.f_contiguous
-        self.owndata = flags.owndata
-        self.forc = flags.forc
-        self.fnc = flags.fnc
 
 
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -133,11 +60,12 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     itemsize = property(lambda self: self._host.itemsize)
     strides = property(lambda self: self._host.strides)
     flags = property(lambda self: Flags(self._host.flags))
-    T = property(lambda self: self.transpose())
+    T = property(lambda self: on_device(self._machine, np.transpose, (self,), {}))
 
     @property
-    def data(self) -> MemoryPointer:
-        return MemoryPointer(self._allocation, self._host.ctypes.data)
+    def place(self) -> tuple[int, Block]:
+        """The address, and the block of memory that it lies in."""
+        return self._host.ctypes.data, self._allocation.block
 
     @property
     def device(self) -> DeviceHandle:
@@ -148,45 +76,33 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "data": (self.data.ptr, False),
+            "data": (self._host.ctypes.data, False),
             "strides": None if self.flags.c_contiguous else self.strides,
             "version": 3,
         }
 
-    def _settled(self, stream: Stream | None = None) -> np.ndarray:
-        """Return the memory when a stream's work is done, as ``get`` waits for it."""
-        (stream or get_current_stream()).synchronize()
+    def _settled(self) -> np.ndarray:
+        """Return the memory when the stream's work is done, as ``get`` waits for it."""
+        get_current_stream().synchronize()
         return self._host
 
-    def get(
-        self,
-        stream: Stream | None = None,
-        order: str = "C",
-        out: np.ndarray | None = None,
-        blocking: bool = True,
-    ) -> np.ndarray:
-        self._settled(stream)
+    def get(self) -> np.ndarray:
         self._machine.copies.append(("down", self.nbytes))
-        if out is None:
-            return np.array(self._host, order=order)
-        _check_transfer(self, out)
-        if not (out.flags.c_contiguous or out.flags.f_contiguous):
-            raise RuntimeError(
-                "`out` cannot be specified when copying to non-contiguous ndarray"
-            )
-        out[...] = self._host
-        return out
+        return np.array(self._settled(), order="C")
 
     def set(self, arr: np.ndarray, stream: Stream | None = None) -> None:
-        """Queue a copy; memory that is not pinned is read before this returns."""
+        """Queue a copy on a stream, the current one by default.
+
+        CUDA may read memory that is not pinned before this returns, or when the stream
+        comes to it: all that the copy has is an address.
+        """
         _check_transfer(self, arr)
-        if not (self.flags.c_contiguous or self.flags.f_contiguous):
+        if not self._host.flags.forc:
             raise RuntimeError("Cannot set to non-contiguous array")
+        arr = np.asarray(arr, order="C" if self.flags.c_contiguous else "F")
         self._machine.copies.append(("up", self.nbytes))
-        there, here = self._host, pinned.pool.memory_of(arr)
-        if here is None:
-            here = arr.copy() if deferred() else arr
-        submit(lambda: np.copyto(there, here), stream)
+        there, read = self._host, pinned.pool.reader(arr)
+        submit(lambda: np.copyto(there, read()), stream)
 
     def __array__(self, *_args: object, **_options: object) -> np.ndarray:
         raise TypeError(
@@ -199,20 +115,14 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     ) -> object:
         return on_device(self._machine, getattr(ufunc, method), inputs, options)
 
-    def __array_function__(
-        self, function: Callable, _types: object, args: tuple, options: dict
-    ) -> object:
-        if function.__name__ in NOT_IN_CUPY:
-            raise TypeError(f"CuPy has no function {function.__name__!r}.")
-        return on_device(self._machine, function, args, options)
+    def __array_function__(self, function: Callable, *_: object) -> object:
+        raise TypeError(unused(f"numpy.{function.__name__} of arrays on a device"))
 
     def __getattr__(self, name: str) -> object:
-        if name not in _METHODS:
-            raise AttributeError(f"'ndarray' object has no attribute {name!r}")
+        if name not in METHODS:
+            raise AttributeError(unused(f"cupy.ndarray.{name}"))
 
         def method(*args: object, **options: object) -> object:
-            if name in _TO_HOST:
-                return getattr(self.get(), name)(*args, **options)
             function = getattr(np.ndarray, name)
             return on_device(self._machine, function, (self, *args), options)
 
@@ -331,9 +241,7 @@ def on_device(
     arrays: list[ndarray] = []
     _collect((args, options), arrays)
     name = getattr(function, "__name__", "")
-    if name in _JOINS and len(arrays) > 1:
-        machine.copies.append(("up", 8 * len(arrays)))
-    if name in _METHODS and _NOT_OF_REDUCTIONS & options.keys():
+    if name in METHODS and _NOT_OF_REDUCTIONS & options.keys():
         raise TypeError(f"{name}() of CuPy takes no {sorted(options)}.")
     out = options.get("out")
     args, options = _lower(args), _lower(options)
@@ -341,7 +249,7 @@ def on_device(
         submit(lambda: function(*args, **options))
         return out[0] if isinstance(out, tuple) else out
     if arrays and deferred():
-        if isinstance(function, np.ufunc) or function.__name__ in _QUEUED:
+        if isinstance(function, np.ufunc) or name in _QUEUED:
             result = _queued(machine, function, args, options)
             if result is not None:
                 return result(*arrays)

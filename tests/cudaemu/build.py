@@ -141,13 +141,11 @@ def build(
     code: str,
     mode: str,
     options: tuple[str, ...] = (),
-    name_expressions: tuple[str, ...] = (),
     compute_capability: str = "80",
 ) -> Path:
     """Compile CUDA text and return the shared library.
 
-    Kernels are the ``extern "C"`` ones, also those that macros make, and the template
-    instances in ``name_expressions``.
+    Kernels are the ``extern "C"`` ones, also those that macros make.
     """
     try:
         flags = translate_options(options)
@@ -156,26 +154,19 @@ def build(
     flags += PREDEFINED
     if "__CUDA_ARCH__" in code:
         flags.append(f"-D__CUDA_ARCH__={compute_capability}0")
-    parts = [code, mode, *flags, "--", *name_expressions, _runtime_key()]
+    parts = [code, mode, *flags, "--", _runtime_key()]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
     target = cache_folder() / f"{mode}-{key}.so"
     if target.exists():
         return target
     with tempfile.TemporaryDirectory() as folder:
-        log = _compile(code, mode, flags, name_expressions, target, Path(folder))
+        log = _compile(code, mode, flags, target, Path(folder))
     if log:
         raise CompileException(log, code, "kernel.cu", options)
     return target
 
 
-def _compile(
-    code: str,
-    mode: str,
-    flags: list[str],
-    name_expressions: tuple[str, ...],
-    target: Path,
-    folder: Path,
-) -> str:
+def _compile(code: str, mode: str, flags: list[str], target: Path, folder: Path) -> str:
     original, rewritten = folder / "kernel.cu", folder / "kernel.cpp"
     expanded = folder / "expanded.cpp"
     original.write_text(code)
@@ -184,9 +175,8 @@ def _compile(
     log = _run(["g++", *flags, "-x", "c++", "-E", "-P", original, "-o", expanded])
     if log:
         return log
-    kernels = [(n, limit, n) for n, limit in find_kernels(expanded.read_text()).items()]
-    kernels += [(name, "1024", name) for name in name_expressions]
-    table = "".join(f'EMU_KERNEL("{n}", {limit}, {f})\n' for n, limit, f in kernels)
+    kernels = find_kernels(expanded.read_text()).items()
+    table = "".join(f'EMU_KERNEL("{n}", {limit}, {n})\n' for n, limit in kernels)
     try:
         body = rewrite_shared(code)
     except ValueError as error:

@@ -53,7 +53,6 @@ class Device:
         self.n_asked = 0
         # finalizers give memory back from whatever thread drops the last reference
         self._lock = threading.RLock()
-        self._allocations: weakref.WeakSet[Allocation] = weakref.WeakSet()
         self._free: dict[tuple[int, int], list[np.ndarray]] = {}
 
     def refuses(self, nbytes: int) -> bool:
@@ -75,7 +74,6 @@ class Device:
             self.used += rounded
             self.peak = max(self.peak, self.used)
             allocation = Allocation(self, Block(whole, nbytes), fresh)
-            self._allocations.add(allocation)
             weakref.finalize(allocation, self._release, arena, whole)
         return allocation
 
@@ -111,16 +109,16 @@ class Device:
             self._free.clear()
             self.kept = 0
 
-    def n_free_blocks(self) -> int:
-        return sum(map(len, self._free.values()))
-
-    def find(self, address: int) -> "Allocation | None":
-        """Return the allocation that an address lies in."""
-        with self._lock:
-            for allocation in self._allocations:
-                if 0 <= address - allocation.address < max(1, allocation.nbytes):
-                    return allocation
-        return None
+    @property
+    def properties(self) -> dict[str, object]:
+        """What ``cupy.cuda.runtime.getDeviceProperties`` returns."""
+        major, minor = self.spec.compute_capability
+        return {
+            "name": self.spec.name.encode(),
+            "totalGlobalMem": self.spec.memory,
+            "major": major,
+            "minor": minor,
+        }
 
 
 class Block:
@@ -196,6 +194,8 @@ class Machine:
         self.copies: list[tuple[str, int]] = []
         # the largest pinned buffer that CuPy made for a copy by itself, and keeps
         self.staged = 0
+        # bytes of every pinned buffer that was asked for, as the pool rounds them
+        self.pinned: list[int] = []
         self._local = threading.local()
 
     def device(self, id: int | None = None) -> Device:
@@ -230,17 +230,11 @@ class DeviceHandle:
 
     def __enter__(self) -> "DeviceHandle":
         self._before.append(self._machine.current)
-        self.use()
+        self._machine.current = self.id
         return self
 
     def __exit__(self, *_error: object) -> None:
         self._machine.current = self._before.pop()
-
-    def use(self) -> None:
-        self._machine.current = self.id
-
-    def synchronize(self) -> None:
-        stream.synchronize_all()
 
     def __int__(self) -> int:
         return self.id
@@ -255,61 +249,24 @@ class DeviceHandle:
         return f"<CUDA Device {self.id}>"
 
     @property
-    def spec(self) -> DeviceSpec:
+    def _spec(self) -> DeviceSpec:
         return self._machine.device(self.id).spec
 
     @property
     def compute_capability(self) -> str:
-        return "{}{}".format(*self.spec.compute_capability)
+        return "{}{}".format(*self._spec.compute_capability)
 
     @property
     def mem_info(self) -> tuple[int, int]:
         device = self._machine.device(self.id)
-        return self.spec.memory - device.used - device.kept, self.spec.memory
+        return self._spec.memory - device.used - device.kept, self._spec.memory
 
     @property
     def attributes(self) -> dict[str, int]:
-        major, minor = self.spec.compute_capability
         return {
-            "ComputeCapabilityMajor": major,
-            "ComputeCapabilityMinor": minor,
-            "MultiProcessorCount": self.spec.multiprocessors,
-            "MaxSharedMemoryPerBlock": FREE_SHARED_BYTES,
-            "MaxSharedMemoryPerBlockOptin": self.spec.shared_memory_optin,
+            "MultiProcessorCount": self._spec.multiprocessors,
+            "MaxSharedMemoryPerBlockOptin": self._spec.shared_memory_optin,
             "MaxSharedMemoryPerMultiprocessor": (
-                self.spec.shared_memory_per_multiprocessor
+                self._spec.shared_memory_per_multiprocessor
             ),
-            "ReservedSharedMemoryPerBlock": 1024,
-            "MaxThreadsPerBlock": 1024,
-            "MaxThreadsPerMultiProcessor": 2048,
-            "MaxBlocksPerMultiprocessor": 32,
-            "MaxRegistersPerBlock": 65536,
-            "MaxRegistersPerMultiprocessor": 65536,
-            "WarpSize": 32,
-            "L2CacheSize": 40 << 20,
-            "ConcurrentKernels": 1,
-            "AsyncEngineCount": 3,
-        }
-
-    @property
-    def properties(self) -> dict[str, object]:
-        """What ``cupy.cuda.runtime.getDeviceProperties`` returns."""
-        major, minor = self.spec.compute_capability
-        return {
-            "name": self.spec.name.encode(),
-            "totalGlobalMem": self.spec.memory,
-            "major": major,
-            "minor": minor,
-            "multiProcessorCount": self.spec.multiprocessors,
-            "sharedMemPerBlock": FREE_SHARED_BYTES,
-            "sharedMemPerBlockOptin": self.spec.shared_memory_optin,
-            "sharedMemPerMultiprocessor": self.spec.shared_memory_per_multiprocessor,
-            "reservedSharedMemPerBlock": 1024,
-            "regsPerBlock": 65536,
-            "regsPerMultiprocessor": 65536,
-            "maxThreadsPerBlock": 1024,
-            "maxThreadsPerMultiProcessor": 2048,
-            "warpSize": 32,
-            "l2CacheSize": 40 << 20,
-            "pciBusID": self.id + 1,
         }

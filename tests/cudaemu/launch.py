@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cudaemu.array import MemoryPointer, ndarray
+from cudaemu.array import ndarray
 from cudaemu.build import build, runtime_library
 from cudaemu.config import ORDERS, config
 from cudaemu.device import FREE_SHARED_BYTES, Block, Device
@@ -85,14 +85,11 @@ class Library:
         code: str,
         mode: str,
         options: tuple[str, ...] = (),
-        name_expressions: tuple[str, ...] = (),
         compute_capability: str = "80",
     ) -> None:
         self.mode = mode
         self.runtime = _runtime(mode)
-        self.path: Path = build(
-            code, mode, options, name_expressions, compute_capability
-        )
+        self.path: Path = build(code, mode, options, compute_capability)
         self._handle = ctypes.CDLL(str(self.path))
         self.kernels: dict[str, _Kernel] = {}
         size, address = (
@@ -241,14 +238,12 @@ def _pointer(
             raise ArgumentMismatch(
                 f"{what}: {arg.dtype} array, the kernel wants {wanted}."
             )
-        arg = arg.data
-    if isinstance(arg, MemoryPointer):
-        if arg.device_id != device.id:
+        if arg.device.id != device.id:
             raise ValueError(
                 f"{what}: Array device must be same as the current device: array "
-                f"device = {arg.device_id} while current = {device.id}"
+                f"device = {arg.device.id} while current = {device.id}"
             )
-        return arg.ptr, arg.allocation.block
+        return arg.place
     if isinstance(arg, np.ndarray):
         raise TypeError(f"Unsupported type {type(arg)}")
     if isinstance(arg, int | np.integer) and not isinstance(arg, bool):
@@ -256,12 +251,7 @@ def _pointer(
             raise ArgumentMismatch(f"{what}: {arg.dtype} for a pointer of 8 bytes.")
         if int(arg) == 0:  # a null pointer, for data that is optional
             return 0, None
-        allocation = device.find(int(arg))
-        if allocation is None:
-            raise ArgumentMismatch(
-                f"{what}: {int(arg):#x} is no address of device memory."
-            )
-        return int(arg), allocation.block
+        raise ArgumentMismatch(f"{what}: {int(arg):#x} for a pointer; pass the array.")
     raise ArgumentMismatch(
         f"{what}: {type(arg)}, the kernel wants a pointer to {wanted}."
     )
@@ -279,7 +269,7 @@ def _scalar(what: str, arg: object, wanted: str) -> bytes:
                 f"{what}: {arg.dtype} scalar, the kernel wants {wanted}."
             )
         return arg.tobytes()
-    if isinstance(arg, ndarray | MemoryPointer):
+    if isinstance(arg, ndarray):
         raise ArgumentMismatch(f"{what}: an array, the kernel wants a scalar {wanted}.")
     if isinstance(arg, int) and not isinstance(arg, bool) and wanted in ("i8", "u8"):
         return np.dtype(wanted).type(arg).tobytes()
@@ -297,7 +287,6 @@ class Source:
 
     code: str
     options: tuple[str, ...] = ()
-    name_expressions: tuple[str, ...] = ()
     compute_capability: str = "80"
     _libraries: dict[str, Library] = dataclasses.field(default_factory=dict)
 
@@ -306,10 +295,6 @@ class Source:
         mode = config.mode
         if mode not in self._libraries:
             self._libraries[mode] = Library(
-                self.code,
-                mode,
-                self.options,
-                self.name_expressions,
-                self.compute_capability,
+                self.code, mode, self.options, self.compute_capability
             )
         return self._libraries[mode]

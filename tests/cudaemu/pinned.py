@@ -6,12 +6,18 @@ overwritten by its next owner before the copy is done.
 
 import ctypes
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 
 from cudaemu.config import config
 
 _UNIT = 512
+
+
+def rounded(nbytes: int) -> int:
+    """Return what the pool takes for a request: a power of two."""
+    return max(_UNIT, 1 << (nbytes - 1).bit_length())
 
 
 class PinnedPool:
@@ -21,7 +27,7 @@ class PinnedPool:
 
     def allocate(self, nbytes: int) -> np.ndarray:
         """Return at least so many bytes, full of rubbish, free memory first."""
-        size = max(1, -(-nbytes // _UNIT)) * _UNIT
+        size = rounded(nbytes)
         free = self._free.setdefault(size, [])
         memory = free.pop() if free else np.empty(size, np.uint8)
         memory.fill(config.poison)
@@ -35,21 +41,33 @@ class PinnedPool:
         memory = self._in_use.pop(address)
         self._free[memory.size].append(memory)
 
-    def memory_of(self, array: np.ndarray) -> np.ndarray | None:
-        """Return the memory under an array without owning it; None if not pinned."""
+    def reader(self, array: np.ndarray) -> Callable[[], np.ndarray]:
+        """Return what reads an array's memory later, without owning it.
+
+        Pinned memory then holds whatever its owner wrote, or the next one; any other,
+        once its array is gone, holds rubbish.
+        """
         for address, memory in self._in_use.items():
             offset = array.ctypes.data - address
             if 0 <= offset < memory.size:
-                return np.ndarray(
+                here = np.ndarray(
                     array.shape, array.dtype, memory, offset, array.strides
                 )
-        return None
+                return lambda: here
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        alive, address = weakref.ref(owner), array.ctypes.data
+        form = array.shape, array.dtype, array.nbytes, array.strides
 
-    def free_all_blocks(self) -> None:
-        self._free = {size: [] for size in self._free}
+        def read() -> np.ndarray:
+            shape, dtype, nbytes, strides = form
+            if alive() is None:
+                return np.frombuffer(bytes([config.poison]) * dtype.itemsize, dtype)
+            there = (ctypes.c_uint8 * nbytes).from_address(address)
+            return np.ndarray(shape, dtype, there, strides=strides)
 
-    def n_free_blocks(self) -> int:
-        return sum(map(len, self._free.values()))
+        return read
 
 
 pool = PinnedPool()

@@ -1,12 +1,10 @@
-"""``cupy.RawModule`` and ``cupy.RawKernel`` on the emulator."""
-
-from collections.abc import Sequence
+"""``cupy.RawModule`` on the emulator."""
 
 from cudaemu.device import FREE_SHARED_BYTES, Machine
 from cudaemu.errors import CUDADriverError
 from cudaemu.launch import Source
 from cudaemu.report import Report
-from cudaemu.stream import Stream, submit
+from cudaemu.stream import submit
 
 
 class RawModule:
@@ -19,24 +17,11 @@ class RawModule:
         *,
         code: str,
         options: tuple[str, ...] = (),
-        backend: str = "nvrtc",
-        translate_cucomplex: bool = False,
-        enable_cooperative_groups: bool = False,
-        name_expressions: Sequence[str] | None = None,
-        jitify: bool = False,
     ) -> None:
         if not isinstance(options, tuple):  # as Cython types it in CuPy
             raise TypeError(f"options should be a tuple, not {type(options)}.")
-        if (
-            backend != "nvrtc"
-            or translate_cucomplex
-            or enable_cooperative_groups
-            or jitify
-        ):
-            raise NotImplementedError("the stand-in knows plain NVRTC modules only.")
         self.code = code
         self.options = options
-        self.name_expressions = tuple(name_expressions or ())
         self._sources: dict[str, Source] = {}
         # of (kernel, device): the driver keeps it with the function, not the object
         self._shared_allowed: dict[tuple[str, int], int] = {}
@@ -45,13 +30,8 @@ class RawModule:
         major, minor = self.machine.device().spec.compute_capability
         target = f"{major}{minor}"
         if target not in self._sources:
-            self._sources[target] = Source(
-                self.code, self.options, self.name_expressions, target
-            )
+            self._sources[target] = Source(self.code, self.options, target)
         return self._sources[target]
-
-    def compile(self, log_stream: object = None) -> None:
-        self._source().library()
 
     def get_function(self, name: str) -> "Function":
         if name not in self._source().library().kernels:
@@ -77,7 +57,6 @@ class Function:
         args: tuple[object, ...],
         *,
         shared_mem: int = 0,
-        stream: Stream | None = None,
     ) -> None:
         for name, shape in (("grid", grid), ("block", block)):
             if not isinstance(shape, tuple):
@@ -91,7 +70,7 @@ class Function:
         def work() -> None:
             self.report = run()
 
-        submit(work, stream)
+        submit(work)
 
     @property
     def _key(self) -> tuple[str, int]:
@@ -114,46 +93,3 @@ class Function:
                 f"should be at most {limit}."
             )
         self._module._shared_allowed[self._key] = size
-
-    @property
-    def max_threads_per_block(self) -> int:
-        return self._module._source().library().kernels[self.name].max_threads
-
-    @property
-    def attributes(self) -> dict[str, int]:
-        """Plausible numbers: only the two limits are the kernel's own."""
-        return {
-            "max_threads_per_block": self.max_threads_per_block,
-            "shared_size_bytes": 0,
-            "const_size_bytes": 0,
-            "local_size_bytes": 0,
-            "num_regs": 64,
-            "ptx_version": 80,
-            "binary_version": 80,
-            "cache_mode_ca": 0,
-            "max_dynamic_shared_size_bytes": self.max_dynamic_shared_size_bytes,
-            "preferred_shared_memory_carveout": -1,
-        }
-
-    num_regs = property(lambda self: self.attributes["num_regs"])
-    local_size_bytes = property(lambda self: self.attributes["local_size_bytes"])
-    shared_size_bytes = property(lambda self: self.attributes["shared_size_bytes"])
-
-
-class RawKernel:
-    """A module of one kernel, compiled at its first use."""
-
-    machine: Machine
-
-    def __init__(
-        self, code: str, name: str, options: tuple[str, ...] = (), **settings: object
-    ) -> None:
-        bound = type("RawModule", (RawModule,), {"machine": self.machine})
-        self._module = bound(code=code, options=options, **settings)
-        self.name = name
-
-    def __call__(self, *args: object, **options: object) -> None:
-        self._module.get_function(self.name)(*args, **options)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._module.get_function(self.name), name)

@@ -19,7 +19,6 @@ default stream here; the package uses one device at a time.
 
 import random
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import ClassVar
@@ -31,21 +30,13 @@ class Event:
     """A place in a stream's queue, once recorded; waiting for one that is not, is no
     wait at all."""
 
-    def __init__(
-        self,
-        block: bool = False,
-        disable_timing: bool = False,
-        interprocess: bool = False,
-    ) -> None:
-        self.disable_timing = disable_timing
-        self.time: float | None = None
+    def __init__(self, *, disable_timing: bool = False) -> None:
         self.stream: Stream | None = None
         self.position = 0
 
     def record(self, stream: "Stream | None" = None) -> None:
         self.stream = stream or get_current_stream()
         self.position = self.stream.submitted
-        self.time = time.perf_counter()
 
     def synchronize(self) -> None:
         if self.stream is not None:
@@ -56,25 +47,13 @@ class Event:
         return self.stream is None or self.stream.finished >= self.position
 
 
-def get_elapsed_time(start: Event, end: Event) -> float:
-    """Return milliseconds between two recorded events."""
-    if start.disable_timing or end.disable_timing:
-        raise RuntimeError("cudaErrorInvalidResourceHandle: an event has no timing.")
-    if start.time is None or end.time is None:
-        raise RuntimeError("cudaErrorInvalidResourceHandle: an event was not recorded.")
-    return (end.time - start.time) * 1e3
-
-
 class Stream:
-    null: "Stream"
     _current = threading.local()
     # a stream whose object is gone still does its work: CUDA's does, too
     _busy: ClassVar[set["Stream"]] = set()
     _random = random.Random(0)
 
-    def __init__(
-        self, null: bool = False, non_blocking: bool = False, ptds: bool = False
-    ) -> None:
+    def __init__(self, *, null: bool = False, non_blocking: bool = False) -> None:
         self.null_stream = null
         self.non_blocking = non_blocking
         self.ptr = 0 if null else id(self)
@@ -85,26 +64,14 @@ class Stream:
 
     def __enter__(self) -> "Stream":
         self._before.append(get_current_stream())
-        return self.use()
-
-    def __exit__(self, *_error: object) -> None:
-        self._before.pop().use()
-
-    def use(self) -> "Stream":
         Stream._current.stream = self
         return self
 
-    @property
-    def done(self) -> bool:
-        return not self._queue
+    def __exit__(self, *_error: object) -> None:
+        Stream._current.stream = self._before.pop()
 
     def synchronize(self) -> None:
         self._finish(self.submitted)
-
-    def record(self, event: Event | None = None) -> Event:
-        event = event or Event()
-        event.record(self)
-        return event
 
     def wait_event(self, event: Event) -> None:
         if event.stream is not None:
@@ -126,7 +93,9 @@ class Stream:
         for other in list(Stream._busy):
             blocking = not (self.non_blocking or other.non_blocking)
             if blocking and self.null_stream != other.null_stream:
-                self.wait_event(other.record())
+                event = Event()
+                event.record(other)
+                self.wait_event(event)
         self._append(work)
         _run_ahead()
 
@@ -156,11 +125,11 @@ class Stream:
             _run_ahead()
 
 
-Stream.null = Stream(null=True)
+_DEFAULT = Stream(null=True)
 
 
-def get_current_stream(device_id: int | None = None) -> Stream:
-    return getattr(Stream._current, "stream", Stream.null)
+def get_current_stream() -> Stream:
+    return getattr(Stream._current, "stream", _DEFAULT)
 
 
 def submit(work: Callable[[], object], stream: Stream | None = None) -> None:
