@@ -213,9 +213,12 @@ def check_counts(backend, case, rng, offsets, host, codes, before, after):
     same(
         backend,
         ("weigh", case),
-        backend.weigh(codes, offsets, up(before), up(weight), k),
+        found := backend.weigh(codes, offsets, up(before), up(weight), k),
         numpy.weigh(host, offsets, before, weight, k),
     )
+    backend.reweigh(codes, offsets, up(before), up(after), up(weight), found)
+    expected = numpy.weigh(host, offsets, after, weight, k)
+    same(backend, ("reweigh", case), found, expected)
 
 
 def check_scores(backend, case, rng, ens, host, codes, before):

@@ -74,6 +74,29 @@ def test_count_and_recount_equal_the_triple_loop(shape):
 
 
 @pytest.mark.every_backend
+@given(shapes)
+@settings(max_examples=40, deadline=None)
+def test_weigh_and_reweigh_equal_the_triple_loop(shape):
+    rng, codes, offsets, before, _ = draw(shape)
+    k, after = shape["n_clusters"], before.copy()
+    moved = rng.random(after.shape) < rng.choice([0.05, 0.5, 1.0])
+    after[moved] = rng.integers(k + 1, size=int(moved.sum()))
+    weight = rng.integers(1, 2**40, size=shape["n"])
+
+    def expected(assignment):
+        parts = [oracles.weigh(codes, offsets, row, weight, k) for row in assignment]
+        return np.concatenate(parts, axis=1)
+
+    for threads in (1, 2):
+        backend = choose_backend("auto", None, threads)
+        up, held = backend.to_device, backend.hold(codes)
+        found = backend.weigh(held, offsets, up(before), up(weight), k)
+        assert np.array_equal(backend.to_host(found), expected(before))
+        backend.reweigh(held, offsets, up(before), up(after), up(weight), found)
+        assert np.array_equal(backend.to_host(found), expected(after))
+
+
+@pytest.mark.every_backend
 @given(shapes, st.sampled_from(["none", "flat", "full"]))
 @settings(max_examples=60, deadline=None)
 def test_assign_equals_the_triple_loop_bit_for_bit(shape, row_table_kind):

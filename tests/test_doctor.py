@@ -28,6 +28,7 @@ NUMBA = [
 ]
 IN_PLACE = {
     "recount": [-1],
+    "reweigh": [-1],
     "reassign": [-1, -2],
     "recount_groups": [-1],
     "spread": [-1],

@@ -347,19 +347,49 @@ class CupyBackend:
     ) -> Counts:
         """See the Protocol."""
         self.gpu.check(codes, assignment=assignment, row_weight=row_weight)
-        n_restarts, n_samples = assignment.shape
-        total = self._zeros(len(codes), n_restarts, n_clusters)
+        total = self._zeros(len(codes), len(assignment), n_clusters)
+        with stage("weigh"):
+            self._weigh(codes, offsets, None, assignment, row_weight, total)
+        return total
+
+    def reweigh(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        before: Assignment,
+        after: Assignment,
+        row_weight: npt.NDArray[np.int64],
+        total: Counts,
+    ) -> None:
+        """See the Protocol."""
+        self.gpu.check(
+            codes, before=before, after=after, row_weight=row_weight, total=total
+        )
+        with stage("reweigh"):
+            self._weigh(codes, offsets, before, after, row_weight, total)
+
+    def _weigh(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        before: Assignment | None,
+        after: Assignment,
+        row_weight: npt.NDArray[np.int64],
+        total: Counts,
+    ) -> None:
+        _, n_restarts, n_clusters = total.shape
 
         def one_part(rows: slice) -> None:
             contiguous = self.xp.ascontiguousarray
             self.gpu.launch(
-                weigh_kernel(type_name(codes), type_name(assignment)),
+                weigh_kernel(type_name(codes), type_name(after)),
                 self.gpu.grid(rows.stop - rows.start, 256),
                 (256,),
                 (
                     *self.gpu.rows(codes[:, rows], offsets),
                     np.int32(len(codes)),
-                    contiguous(assignment[:, rows]),
+                    NULL if before is None else contiguous(before[:, rows]),
+                    contiguous(after[:, rows]),
                     contiguous(row_weight[rows]),
                     np.int32(n_restarts),
                     np.int32(n_clusters),
@@ -367,9 +397,7 @@ class CupyBackend:
                 ),
             )
 
-        with stage("weigh"):
-            in_parts(self.xp, one_part, n_samples)
-        return total
+        in_parts(self.xp, one_part, after.shape[1])
 
     def coassociation(
         self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any

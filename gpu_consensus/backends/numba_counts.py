@@ -244,22 +244,42 @@ def weigh_rows(
     offsets: Any,
     first: Any,
     last: Any,
-    assignment: Any,
+    before: Any,
+    after: Any,
     row_weight: Any,
-    n_clusters: Any,
     total: Any,
 ) -> None:
-    """Add the weights of objects missing in partitions first..last to (r, R, K)."""
-    n_restarts, n_samples = assignment.shape
-    for i in range(first, last):
-        missing = offsets[i + 1] - offsets[i] - 1
-        line = i * stride
-        for l in range(n_samples):
-            if codes[line + l] == missing:
+    """Bring the weights of objects missing in partitions first..last, (r, R, K).
+
+    From ``before`` to ``after``, as ``step_rows`` brings counts.
+    """
+    n_restarts, n_samples = after.shape
+    n_clusters = total.shape[2]
+    touched, objects = np.empty(_BLOCK, np.uint8), np.empty(_BLOCK, np.int64)
+    for begin in range(0, n_samples, _BLOCK):
+        end = min(begin + _BLOCK, n_samples)
+        touched[:] = len(before) == 0
+        for q in range(len(before)):
+            for t in range(end - begin):
+                touched[t] |= before[q, begin + t] != after[q, begin + t]
+        size = 0
+        for t in range(end - begin):
+            objects[size] = begin + t
+            size += touched[t]
+        for i in range(first, last):
+            line, missing = i * stride, offsets[i + 1] - offsets[i] - 1
+            for p in range(size):
+                l = objects[p]
+                if codes[line + l] != missing:
+                    continue
                 for q in range(n_restarts):
-                    k = assignment[q, l]
-                    if k < n_clusters:
-                        total[i, q, k] += row_weight[l]
+                    b = after[q, l]
+                    a = before[q, l] if len(before) else n_clusters
+                    if a != b:
+                        if a < n_clusters:
+                            total[i, q, a] -= row_weight[l]
+                        if b < n_clusters:
+                            total[i, q, b] += row_weight[l]
 
 
 @compiled

@@ -319,17 +319,41 @@ class NumbaPrimitives(NumpyBackend):
     ) -> Counts:
         """See the Protocol."""
         total = np.zeros((len(codes), len(assignment), n_clusters), dtype=np.int64)
-        lines, stride = code_lines(codes)
-        assignment = np.ascontiguousarray(assignment)
+        nowhere = np.empty((0, 0), dtype=assignment.dtype)
+        self._weigh(codes, offsets, nowhere, assignment, row_weight, total)
+        return total
+
+    def reweigh(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        before: Assignment,
+        after: Assignment,
+        row_weight: npt.NDArray[np.int64],
+        total: Counts,
+    ) -> None:
+        """See the Protocol."""
+        self._weigh(codes, offsets, before, after, row_weight, total)
+
+    def _weigh(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        before: Assignment,
+        after: Assignment,
+        row_weight: npt.NDArray[np.int64],
+        total: Counts,
+    ) -> None:
+        before, after = np.ascontiguousarray(before), np.ascontiguousarray(after)
         weight = np.ascontiguousarray(row_weight)
+        lines, stride = code_lines(codes)
 
         def some(part: tuple[int, int]) -> None:
             numba_counts.weigh_rows(
-                lines, stride, offsets, *part, assignment, weight, n_clusters, total
+                lines, stride, offsets, *part, before, after, weight, total
             )
 
-        self._over(some, len(codes), codes.size)
-        return total
+        self._over(some, len(codes), codes.size, parts=1)
 
     def coassociation(
         self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any

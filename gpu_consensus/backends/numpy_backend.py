@@ -225,6 +225,25 @@ class NumpyBackend:
                 np.add.at(total[i, q], cluster[counted], row_weight[absent[counted]])
         return total
 
+    def reweigh(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        before: Assignment,
+        after: Assignment,
+        row_weight: npt.NDArray[np.int64],
+        total: Counts,
+    ) -> None:
+        """See the Protocol."""
+        restart, moved = np.nonzero(before != after)
+        for i, size in enumerate(np.diff(offsets)):
+            absent = codes[i, moved] == size - 1
+            q, l = restart[absent], moved[absent]
+            for cluster, sign in ((before[q, l], -1), (after[q, l], 1)):
+                counted = cluster < total.shape[2]
+                where = (q[counted], cluster[counted])
+                np.add.at(total[i], where, sign * row_weight[l[counted]])
+
     def coassociation(
         self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
     ) -> Coassociation:

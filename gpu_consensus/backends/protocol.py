@@ -274,6 +274,21 @@ class Backend(Protocol):
         """
         ...
 
+    def reweigh(
+        self,
+        codes: Codes,
+        offsets: Offsets,
+        before: Assignment,
+        after: Assignment,
+        row_weight: npt.NDArray[np.int64],
+        total: Counts,
+    ) -> None:
+        """Update the sums of ``weigh`` in place from ``before`` to ``after``. Equal.
+
+        Only objects whose cluster differs are looked at.
+        """
+        ...
+
     def coassociation(
         self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
     ) -> Coassociation:

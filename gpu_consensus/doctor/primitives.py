@@ -151,6 +151,10 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         for name, rule in _rules(d).items()
     },
     "weigh": lambda b, d: b.weigh(d.codes, d.offsets, d.before, d.whole, d.n_clusters),
+    "reweigh": lambda b, d: _change(
+        lambda sums: b.reweigh(d.codes, d.offsets, d.before, d.nearly, d.whole, sums),
+        d.absent,
+    ),
     "assign": lambda b, d: {
         name: b.assign(
             d.codes,

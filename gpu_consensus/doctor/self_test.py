@@ -32,7 +32,7 @@ CASES = (
 _ON_CPU = 4
 _MOST_CLUSTERS = 65_535
 """So many have tables; above, only what counts is compared."""
-_COUNTING = ("count", "recount", "weigh")
+_COUNTING = ("count", "recount", "weigh", "reweigh")
 
 
 def self_test(backend: Backend) -> str:

@@ -201,26 +201,34 @@ class _Run:
         vectors = [assignment[q] for q in active]
         moved: npt.NDArray[np.int64]
         if self.lazy is not None:
+            everyone = slice(0, problem.codes.shape[1])
+            before = None if self.absent is None else gather(xp, vectors, everyone)
             moved = self.lazy.step(active, assignment, self.counts, table, row_table)
-            if self._absent_weight is not None:
-                self.absent = problem.weigh(vectors, self._absent_weight)
+            if before is not None:
+                after = gather(xp, vectors, everyone)
+                self._reweigh(problem.held, everyone, before, after)
             return moved
         moved = xp.zeros(len(active), dtype=np.int64)
-        absent: Any = 0
         for rows, codes in problem.blocks(len(active)):
             after = self._assign_block(rows, codes, table, row_table)
             before = gather(xp, vectors, rows)
             for a, vector in enumerate(vectors):
                 vector[rows] = after[a]
             backend.recount(codes, problem.offsets, before, after, self.counts)
+            self._reweigh(codes, rows, before, after)
             moved += (before != after).sum(axis=1)
-            if self._absent_weight is not None:  # while the codes are here
-                weight = self._absent_weight(rows)
-                absent = absent + backend.weigh(
-                    codes, problem.offsets, after, weight, problem.n_clusters
-                )
-        self.absent = None if self._absent_weight is None else absent
         return moved
+
+    def _reweigh(
+        self, codes: Codes, rows: slice, before: Assignment, after: Assignment
+    ) -> None:
+        """Update the sums beside the counts, for rules that need them."""
+        if self._absent_weight is not None:
+            assert self.absent is not None
+            problem, weight = self.problem, self._absent_weight(rows)
+            problem.backend.reweigh(
+                codes, problem.offsets, before, after, weight, self.absent
+            )
 
     def _assign_block(
         self, rows: slice, codes: Codes, table: Table, row_table: Table | None
