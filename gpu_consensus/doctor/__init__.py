@@ -116,7 +116,9 @@ def doctor() -> Diagnosis:
         cuda=_cuda(),
         devices=[] if reasons["cupy"] else _devices(),
         backends=reasons,
-        self_test={name: _test(name) for name, reason in reasons.items() if not reason},
+        self_test={
+            name: _try(_test, name) for name, reason in reasons.items() if not reason
+        },
         auto=_auto(),
     )
 
@@ -135,26 +137,24 @@ def _told(error: Exception) -> str:
 
 def _test(name: str) -> str:
     """Return what is wrong with a backend, on every device that it can use."""
-    try:
-        wrong = _test_devices() if name == "cupy" else _compare(name)
-    except Exception as error:
-        return f"FAILED, do not use it: {_told(error)}"
-    return wrong and f"WRONG RESULTS, do not use it: {wrong}"
-
-
-def _test_devices() -> str:
+    if name != "cupy":
+        return _compare(name)
     import cupy
 
     for index in range(cupy.cuda.runtime.getDeviceCount()):
         with cupy.cuda.Device(index):
             wrong = "" if why_unavailable("cupy") else _compare("cupy")
         if wrong:
-            return f"on device {index}, {wrong}"
+            return f"device {index}: {wrong}"
     return ""
 
 
 def _compare(name: str) -> str:
-    return self_test(choose_backend(name, None, n_jobs=-1))
+    try:
+        wrong = self_test(choose_backend(name, None, n_jobs=-1))
+    except Exception as error:
+        return f"FAILED, do not use it: {_told(error)}"
+    return wrong and f"WRONG RESULTS, do not use it: {wrong}"
 
 
 def _threads() -> int | str:
