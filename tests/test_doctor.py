@@ -173,6 +173,26 @@ def test_a_device_that_fails_is_named(monkeypatch):
     assert not report.healthy
 
 
+def test_devices_are_listed_whatever_is_wrong_with_them(monkeypatch):
+    module = importlib.import_module("gpu_consensus.doctor")
+    monkeypatch.setattr(module, "self_test", lambda backend: "")
+    old = DeviceSpec(compute_capability=(6, 1))
+    with emulated(old, BIG) as cupy:
+        report = gpc.doctor()
+        assert "compute capability 6.1" in report.backends["cupy"]
+        listed = [device["compute_capability"] for device in report.devices]
+        assert listed == ["6.1", "8.0"]
+        ask = cupy.cuda.runtime.getDeviceProperties
+
+        def lost(index):
+            if index == 1:
+                raise RuntimeError("the device is lost")
+            return ask(index)
+
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", lost)
+        assert "device    RuntimeError: the device is lost" in str(gpc.doctor())
+
+
 def test_versions_are_told_where_no_device_is_usable():
     with installed(make_cupy(())):
         report = gpc.doctor()

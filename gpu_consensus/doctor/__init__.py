@@ -114,7 +114,7 @@ def doctor() -> Diagnosis:
         n_threads=_threads(),
         packages=_packages(),
         cuda=_cuda(),
-        devices=[] if reasons["cupy"] else _devices(),
+        devices=_devices(),
         backends=reasons,
         self_test={
             name: _try(_test, name) for name, reason in reasons.items() if not reason
@@ -214,16 +214,25 @@ def _version(package: str) -> str | None:
 
 
 def _devices() -> list[dict[str, Any]]:
+    """Return all devices, also those that are too old: another may be chosen."""
+    try:
+        import cupy
+
+        number = cupy.cuda.runtime.getDeviceCount()
+    except Exception:  # told with the backends
+        return []
+    return [_device(index) for index in range(number)]
+
+
+def _device(index: int) -> dict[str, Any]:
     import cupy
 
-    found = []
-    for index in range(cupy.cuda.runtime.getDeviceCount()):
+    try:
         properties = cupy.cuda.runtime.getDeviceProperties(index)
-        found.append(
-            {
-                "name": properties["name"].decode(),
-                "compute_capability": f"{properties['major']}.{properties['minor']}",
-                "memory_gb": properties["totalGlobalMem"] / 1e9,
-            }
-        )
-    return found
+    except Exception as error:
+        return {"name": _told(error), "compute_capability": "?", "memory_gb": 0.0}
+    return {
+        "name": properties["name"].decode(),
+        "compute_capability": f"{properties['major']}.{properties['minor']}",
+        "memory_gb": properties["totalGlobalMem"] / 1e9,
+    }
