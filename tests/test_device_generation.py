@@ -166,6 +166,10 @@ def test_without_cuml_the_message_says_what_to_do(emulated_cupy, monkeypatch):
     there = emulated_cupy.asarray(X)
     with pytest.warns(UserWarning, match=r"copied to the host for this: cuML is not"):
         gpc.generate_partitions(there, 3, n_clusters=3, random_state=0)
+    with pytest.warns(UserWarning, match="only base='kmeans' is made on the device"):
+        gpc.generate_partitions(  # cuML would not help
+            there, 3, n_clusters=3, random_state=0, base=lambda X, k, seed: X[:, 0] > 0
+        )
     gpc.generate_partitions(there, 3, n_clusters=3, random_state=0, backend="numpy")
     model = gpc.ConsensusClustering(
         3, n_partitions=4, backend="cupy", generate_options={"backend": "numpy"}

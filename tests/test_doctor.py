@@ -154,7 +154,44 @@ def test_every_device_is_tested_but_those_too_old(monkeypatch):
         monkeypatch.setattr(module, "self_test", wrong_on_the_last)
         found = module._test("cupy")
     assert tried == [0, 2]
-    assert found == "WRONG RESULTS, do not use it: on device 2, count differs"
+    assert found == "device 2: WRONG RESULTS, do not use it: count differs"
+
+
+def test_a_device_that_fails_is_named(monkeypatch):
+    module = importlib.import_module("gpu_consensus.doctor")
+
+    def fails_on_the_last(backend):
+        if backend.gpu.device.id == 1:
+            raise RuntimeError("an illegal address")
+        return ""
+
+    with emulated(BIG, BIG):
+        monkeypatch.setattr(module, "self_test", fails_on_the_last)
+        report = gpc.doctor()
+    assert report.self_test["cupy"] == (
+        "device 1: FAILED, do not use it: RuntimeError: an illegal address"
+    )
+    assert not report.healthy
+
+
+def test_devices_are_listed_whatever_is_wrong_with_them(monkeypatch):
+    module = importlib.import_module("gpu_consensus.doctor")
+    monkeypatch.setattr(module, "self_test", lambda backend: "")
+    old = DeviceSpec(compute_capability=(6, 1))
+    with emulated(old, BIG) as cupy:
+        report = gpc.doctor()
+        assert "compute capability 6.1" in report.backends["cupy"]
+        listed = [device["compute_capability"] for device in report.devices]
+        assert listed == ["6.1", "8.0"]
+        ask = cupy.cuda.runtime.getDeviceProperties
+
+        def lost(index):
+            if index == 1:
+                raise RuntimeError("the device is lost")
+            return ask(index)
+
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", lost)
+        assert "device    RuntimeError: the device is lost" in str(gpc.doctor())
 
 
 def test_versions_are_told_where_no_device_is_usable():

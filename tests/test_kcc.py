@@ -475,6 +475,21 @@ def test_utilities_that_are_not_convex_are_refused_with_the_pair():
         gpc.kcc(labels, 3, infinite)
 
 
+def test_utilities_that_are_flat_somewhere_are_taken():
+    """Where few distributions are told apart, or none of two labels."""
+
+    def beyond(m):
+        return 1.0 - m[..., :2].sum(-1)
+
+    power = gpc.Utility(lambda m: (m**40).sum(-1), lambda m: 40 * m**39)
+    rest = gpc.Utility(
+        lambda m: beyond(m) ** 2,
+        lambda m: np.where(np.arange(m.shape[-1]) < 2, -2 * beyond(m)[..., None], 0),
+    )
+    power.check(np.array([100]))
+    rest.check(np.array([2, 5]))
+
+
 def test_stopping_early_warns():
     labels, _ = noisy(24, n=300)
     with pytest.warns(gpc.ConvergenceWarning, match="did not converge in max_iter=1"):

@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
+from gpu_consensus.backends import choose_backend
+from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.problem import Problem, Starts
+from gpu_consensus.methods.sec import SecRule
 
 pytestmark = pytest.mark.every_backend
 
@@ -91,6 +95,31 @@ def test_chunks_and_few_restarts_at_a_time_change_nothing(missing):
     cut = gpc.sec(labels, 4, random_state=1, memory_limit=500)
     assert np.array_equal(whole.labels, cut.labels)
     assert np.array_equal(whole.history, cut.history)
+
+
+@pytest.mark.parametrize("together", [None, 2])
+def test_weights_of_absent_members_belong_to_their_restart(together):
+    """While others leave, take turns, and empty clusters are filled."""
+    rng, n, k = np.random.default_rng(4), 40, 6
+    labels, _ = noisy(4, n=n, r=5, k=4, missing=0.4)
+    labels[:, 0] = np.arange(n) % 4  # so that every object has a label
+    labels[:, 1:][rng.random((n, 4)) < 0.5] = 0
+    ens, nobody = gpc.Ensemble(labels), np.empty(0, dtype=np.intp)
+    rule, data = SecRule(ens), (ens.codes, ens.offsets)
+    # the last cluster begins without a member
+    seeds = rng.integers(k - 1, size=(4, n)).astype(np.uint8)
+    seeds[0] = oracles.lloyd(*data, rule, seeds[0], k, nobody, 99)[0]  # leaves first
+    right = [oracles.lloyd(*data, rule, row, k, nobody, 99) for row in seeds]
+    lengths = [len(history) for _, history, _ in right]
+    assert max(lengths) - lengths[0] > 2
+    backend = choose_backend("auto", None)
+    problem = Problem(backend, *data, k, nobody, memory_limit=2000)
+    starts = Starts.seeded(problem, seeds.copy())
+    lloyd(problem, rule, starts, max_iter=99, together=together)
+    assert starts.history == [history for _, history, _ in right]
+    for q, (assignment, _, ended) in enumerate(right):
+        assert np.array_equal(starts.on_host(q)[0], assignment)
+        assert starts.converged[q] == ended
 
 
 def test_new_objects_with_gaps_are_scored_over_what_they_have():

@@ -376,6 +376,16 @@ def test_correspondence_ends_at_a_best_reply(seed, constrained, weighted):
             assert len(set(part.tolist())) == min(3, ens.n_labels[i])
 
 
+def test_correspondence_takes_the_smallest_weights_alike_everywhere():
+    """Devices take subnormal numbers for 0; the others must, or labels differ."""
+    labels = np.tile(np.arange(30)[:, None] % 3, (1, 3))
+    labels[:5, :2] = -1
+    found = gpc.correspondence(labels, 3, weights=[1, 1, 1e-20], random_state=0)
+    assert (found.labels[:5] == found.labels[15:20]).all()
+    found = gpc.correspondence(labels, 3, weights=[1, 1, 1e-40], random_state=0)
+    assert (found.labels[:5] == 0).all()
+
+
 def meta_of(result, votes):
     """The column behind each label of the result: clusters without object are gone."""
     used = np.unique(votes.argmax(axis=1))

@@ -39,7 +39,8 @@ class StreamedCodes:
     """Codes on the host that visit the device through two pinned buffers.
 
     While the device works on one range, the next is on its way. The buffers take at
-    most twice ``MOST_PINNED`` bytes of the host, 512 MiB, which CuPy keeps.
+    most twice ``MOST_PINNED`` bytes of the host, 512 MiB. CuPy keeps them, and two more
+    of every power of two below that other steps asked for: less than twice as much.
 
     Parameters
     ----------

@@ -114,9 +114,11 @@ def doctor() -> Diagnosis:
         n_threads=_threads(),
         packages=_packages(),
         cuda=_cuda(),
-        devices=[] if reasons["cupy"] else _devices(),
+        devices=_devices(),
         backends=reasons,
-        self_test={name: _test(name) for name, reason in reasons.items() if not reason},
+        self_test={
+            name: _try(_test, name) for name, reason in reasons.items() if not reason
+        },
         auto=_auto(),
     )
 
@@ -135,26 +137,24 @@ def _told(error: Exception) -> str:
 
 def _test(name: str) -> str:
     """Return what is wrong with a backend, on every device that it can use."""
-    try:
-        wrong = _test_devices() if name == "cupy" else _compare(name)
-    except Exception as error:
-        return f"FAILED, do not use it: {_told(error)}"
-    return wrong and f"WRONG RESULTS, do not use it: {wrong}"
-
-
-def _test_devices() -> str:
+    if name != "cupy":
+        return _compare(name)
     import cupy
 
     for index in range(cupy.cuda.runtime.getDeviceCount()):
         with cupy.cuda.Device(index):
             wrong = "" if why_unavailable("cupy") else _compare("cupy")
         if wrong:
-            return f"on device {index}, {wrong}"
+            return f"device {index}: {wrong}"
     return ""
 
 
 def _compare(name: str) -> str:
-    return self_test(choose_backend(name, None, n_jobs=-1))
+    try:
+        wrong = self_test(choose_backend(name, None, n_jobs=-1))
+    except Exception as error:
+        return f"FAILED, do not use it: {_told(error)}"
+    return wrong and f"WRONG RESULTS, do not use it: {wrong}"
 
 
 def _threads() -> int | str:
@@ -214,16 +214,25 @@ def _version(package: str) -> str | None:
 
 
 def _devices() -> list[dict[str, Any]]:
+    """Return all devices, also those that are too old: another may be chosen."""
+    try:
+        import cupy
+
+        number = cupy.cuda.runtime.getDeviceCount()
+    except Exception:  # told with the backends
+        return []
+    return [_device(index) for index in range(number)]
+
+
+def _device(index: int) -> dict[str, Any]:
     import cupy
 
-    found = []
-    for index in range(cupy.cuda.runtime.getDeviceCount()):
+    try:
         properties = cupy.cuda.runtime.getDeviceProperties(index)
-        found.append(
-            {
-                "name": properties["name"].decode(),
-                "compute_capability": f"{properties['major']}.{properties['minor']}",
-                "memory_gb": properties["totalGlobalMem"] / 1e9,
-            }
-        )
-    return found
+    except Exception as error:
+        return {"name": _told(error), "compute_capability": "?", "memory_gb": 0.0}
+    return {
+        "name": properties["name"].decode(),
+        "compute_capability": f"{properties['major']}.{properties['minor']}",
+        "memory_gb": properties["totalGlobalMem"] / 1e9,
+    }

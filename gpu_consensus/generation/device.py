@@ -30,16 +30,16 @@ def why_not_on_device(X: Any, base: Any) -> str:
     reason = why_no_device()
     if reason:
         return reason
-    if importlib.util.find_spec("cuml") is None:
-        return (
-            "cuML is not installed; run pip install 'gpu-consensus[cuml12]' (or "
-            "cuml13), or generate with backend='numpy'."
-        )
     if is_sparse(X):
         return "cuML clusters dense features only; generate with backend='numpy'."
     if not isinstance(base, str):
         return (
             "only base='kmeans' is made on the device; generate with backend='numpy'."
+        )
+    if importlib.util.find_spec("cuml") is None:
+        return (
+            "cuML is not installed; run pip install 'gpu-consensus[cuml12]' (or "
+            "cuml13), or generate with backend='numpy'."
         )
     broken = why_not_imported("cuml.cluster")
     return broken and f"{broken}, or generate with backend='numpy'."

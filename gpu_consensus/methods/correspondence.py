@@ -13,6 +13,7 @@ from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_int
 from gpu_consensus.kmeans import kmeans
 from gpu_consensus.loop.problem import Problem
+from gpu_consensus.loop.utilities import as_table
 from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.alignment import match, vote_weights
 from gpu_consensus.progress import progress_bar
@@ -282,7 +283,7 @@ def _vote(
     ens, backend = task.ensemble, task.backend
     table = np.zeros((int(ens.offsets[-1]), 1, task.k), dtype=np.float32)
     row = np.arange(len(meta)) + labels.partition  # one row for missing per partition
-    table[row, 0, meta] = -labels.weight
+    table[row, 0, meta] = as_table(-labels.weight)
     there = backend.to_device(table)
     found = [
         backend.to_host(backend.assign(codes, ens.offsets, there).assignment)[0]
