@@ -463,6 +463,12 @@ def test_no_cupy_no_device_and_an_old_device_say_so():
         ):
             choose_backend("cupy", None)
         assert choose_backend("auto", None).name == "numpy"
+    volta = cudaemu.make_cupy((DeviceSpec(compute_capability=(7, 0)),))
+    with cudaemu.installed(volta):
+        assert why_unavailable("cupy") == ""
+        volta.cuda.runtime.runtimeGetVersion = lambda: 13_000
+        with pytest.raises(RuntimeError, match=r"7.0 but CUDA 13 needs .*\[cuda12\]"):
+            choose_backend("cupy", None)
     with cudaemu.installed(cudaemu.make_cupy()):
         assert choose_backend("auto", None).name == "cupy"
         assert why_unavailable("cupy") == ""

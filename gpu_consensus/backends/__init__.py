@@ -110,11 +110,17 @@ def why_no_device() -> str:
             "nvidia-smi, or use backend='numpy'."
         )
     capability = cupy.cuda.Device().compute_capability
+    has = f"the CUDA device has compute capability {capability[:-1]}.{capability[-1]}"
     if int(capability) < 10 * OLDEST[0] + OLDEST[1]:
         return (
-            f"the CUDA device has compute capability {capability[:-1]}."
-            f"{capability[-1]} but at least {OLDEST[0]}.{OLDEST[1]} is needed; use a "
-            "newer device, or backend='numpy'."
+            f"{has} but at least {OLDEST[0]}.{OLDEST[1]} is needed; use a newer "
+            "device, or backend='numpy'."
+        )
+    # CUDA 13 compiles for nothing older
+    if int(capability) < 75 and cupy.cuda.runtime.runtimeGetVersion() >= 13_000:
+        return (
+            f"{has} but CUDA 13 needs at least 7.5; run pip install "
+            "'gpu-consensus[cuda12]' in place of cuda13, or use backend='numpy'."
         )
     return ""
 
