@@ -13,7 +13,8 @@ from gpu_consensus.loop import lloyd as lloyd_module
 from gpu_consensus.loop.hashing import hash_assignments
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.problem import Problem, Starts
-from gpu_consensus.loop.utilities import Segments, parse_utility
+from gpu_consensus.loop.segments import Segments
+from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
 
 pytestmark = pytest.mark.every_backend

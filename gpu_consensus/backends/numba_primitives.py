@@ -30,7 +30,7 @@ from gpu_consensus.backends.protocol import (
     TableRecipe,
     Threshold,
 )
-from gpu_consensus.loop.utilities import LabelSums
+from gpu_consensus.loop.segments import LabelSums
 from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class NumbaPrimitives(NumpyBackend):
         marginals: npt.NDArray[np.int64],
         entropy: bool = False,
     ) -> LabelSums:
-        """As :func:`gpu_consensus.loop.utilities.label_sums` for counts (S, R, K)."""
+        """As :func:`gpu_consensus.loop.segments.label_sums` for counts (S, R, K)."""
         flat = np.ascontiguousarray(counts).reshape(len(counts), -1)
         n_partitions = len(offsets) - 1
         shape = (n_partitions, flat.shape[1])

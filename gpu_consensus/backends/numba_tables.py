@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 
 from gpu_consensus.backends.numba_jit import compiled
 from gpu_consensus.loop.log2 import COEFFICIENTS
-from gpu_consensus.loop.utilities import TINY
+from gpu_consensus.loop.segments import TINY
 
 UTILITIES = ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC", "SEC_ROW")
 _C, _H, _COS, _LP, _IVC, _IPVC, _SEC, _SEC_ROW = range(len(UTILITIES))

@@ -17,7 +17,8 @@ from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.generation.device import why_not_on_device
 from gpu_consensus.loop.problem import Rule
 from gpu_consensus.loop.refine import refine
-from gpu_consensus.loop.utilities import Segments, parse_utility
+from gpu_consensus.loop.segments import Segments
+from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.em import em
 from gpu_consensus.methods.kcc import KccRule, device_recipe, kcc
 from gpu_consensus.methods.sec import SecRule, sec

@@ -18,7 +18,7 @@ from gpu_consensus.backends.protocol import (
     Table,
 )
 from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.loop.utilities import label_sums
+from gpu_consensus.loop.segments import label_sums
 
 
 class Reference(NumpyBackend):

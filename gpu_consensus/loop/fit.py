@@ -31,7 +31,8 @@ from gpu_consensus.loop.problem import Problem, Rule, Starts
 from gpu_consensus.loop.refine import refine
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
-from gpu_consensus.loop.utilities import Formula, Segments
+from gpu_consensus.loop.segments import Segments
+from gpu_consensus.loop.utilities import Formula
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
 from gpu_consensus.warn import warn

@@ -8,6 +8,9 @@ s = (f - 1) / (f + 1), and sum the series of log2 f = 2 / ln 2 * atanh s.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -27,6 +30,8 @@ COEFFICIENTS = (
     0.12545174268599682,
 )
 _SQRT_2 = 1.4142135623730951
+LOOKUP_BITS = 22
+"""Functions of counts of so many bits are looked up."""
 
 
 def log2(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -50,3 +55,24 @@ def log2(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     for coefficient in COEFFICIENTS[-2::-1]:
         series = series * z + coefficient
     return np.asarray(exponent + s * series, dtype=np.float64)
+
+
+def x_log2_x(n: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return n log2 n of counts, 0 for 0.
+
+    Examples
+    --------
+    >>> x_log2_x(np.array([0, 1, 4])).tolist()
+    [0.0, 0.0, 8.0]
+    """
+    bits = int(n.max(initial=0)).bit_length()
+    if bits <= LOOKUP_BITS:
+        return _products(bits).take(n)
+    return np.asarray(n * log2(np.maximum(n, 1.0)))
+
+
+@lru_cache(maxsize=32)
+def _products(bits: int) -> npt.NDArray[np.float64]:
+    """All n log2 n below 2**bits."""
+    n = np.arange(1 << bits)
+    return np.asarray(n * log2(np.maximum(n, 1.0)))

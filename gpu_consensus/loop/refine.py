@@ -16,7 +16,9 @@ import numpy as np
 from gpu_consensus.backends import why_unavailable
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checks import FloatArray
-from gpu_consensus.loop.utilities import RISE_BITS, Formula, Segments, label_sums, rises
+from gpu_consensus.loop.log2 import LOOKUP_BITS
+from gpu_consensus.loop.segments import Segments, label_sums
+from gpu_consensus.loop.utilities import Formula, rises
 
 _SMALLEST_BLOCK = 16
 _BUFFER = 1 << 20  # numbers gathered at once
@@ -68,7 +70,7 @@ def refine(
     tolerance = float(weights.sum()) * 2.0**-46 * max(64, n_samples)
     additions = _WORTH_COMPILING if compiled else codes.size * n_clusters
     if _worth_compiling(additions) and (
-        formula.name and (n_samples + 1).bit_length() <= RISE_BITS
+        formula.name and (n_samples + 1).bit_length() <= LOOKUP_BITS
     ):
         return _refine_compiled(
             codes,

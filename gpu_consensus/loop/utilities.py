@@ -17,106 +17,13 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gpu_consensus.checks import FloatArray, IntArray, unknown_name
-from gpu_consensus.loop.log2 import log2
+from gpu_consensus.loop.log2 import LOOKUP_BITS, log2, x_log2_x
+from gpu_consensus.loop.segments import TINY, Array, LabelSums, Segments
 
 FLOOR = 2.0**-52
-TINY = 2.0**-100
-"""Entries of a table below this are 0.
-
-All others are multiples of 2^-123, and so are their sums: none is so small that a
-device, compiled with -ftz, would take it for 0.
-"""
-RISE_BITS = 22  # functions of counts of so many bits are looked up
 _BLOCK = 1 << 18  # numbers that a function of the caller's own is given at once
-Array = npt.NDArray[Any]
-
-
-class Segments:
-    """The rows of a table by partition: sums within, and back again."""
-
-    def __init__(self, offsets: IntArray) -> None:
-        self.offsets = offsets
-        self.starts = offsets[:-1]
-        self.sizes = np.diff(offsets)
-        self.missing = offsets[1:] - 1
-
-    def sum(self, x: Array) -> Array:
-        """Sum the rows of each partition: (S, ...) to (r, ...)."""
-        return np.asarray(np.add.reduceat(x, self.starts, axis=0))
-
-    def sum_in_order(self, x: FloatArray) -> FloatArray:
-        """As ``sum`` for floats, one row after another: the order of every backend."""
-        order = np.argsort(-self.sizes, kind="stable")
-        starts, sizes = self.starts[order], self.sizes[order]
-        total = np.zeros((len(order), *x.shape[1:]))
-        # the j-th rows of all partitions that have one; the largest come first
-        longer = np.searchsorted(-sizes, -np.arange(sizes[0]), side="left")
-        for j, number in enumerate(longer):
-            total[:number] += x[starts[:number] + j]
-        result = np.empty_like(total)
-        result[order] = total
-        return result
-
-    def max(self, x: Array) -> Array:
-        """Take the largest row of each partition: (S, ...) to (r, ...)."""
-        return np.asarray(np.maximum.reduceat(x, self.starts, axis=0))
-
-    def present(self, counts: Array) -> Array:
-        """Copy counts (S, ...) with nothing in the rows for "missing"."""
-        n = counts.copy()
-        n[self.missing] = 0
-        return n
-
-    def filled(self, counts: Array, marginals: Array) -> Array:
-        """As ``present``, with marginals (S,) for clusters without a member there."""
-        n = self.present(counts)
-        empty = self.spread(self.sum(n) == 0)
-        return np.where(empty, marginals[:, None, None], n)
-
-    def spread(self, x: Array) -> Array:
-        """Repeat one row per partition over its labels: (r, ...) to (S, ...)."""
-        return np.repeat(x, self.sizes, axis=0)
-
-
-class LabelSums(NamedTuple):
-    """Sums of counts over the labels of each partition, (r, ...) each.
-
-    ``size`` is sum n, ``square`` sum n^2, ``heavy`` the sum of n times the marginal,
-    ``most`` the largest n, ``entropy`` the sum of n log2 n in the order of the labels
-    where it was asked for. "Missing" does not count.
-    """
-
-    size: IntArray
-    square: IntArray
-    heavy: IntArray
-    most: IntArray
-    entropy: FloatArray | None = None
-
-
-def label_sums(
-    offsets: IntArray, counts: Array, marginals: Array, entropy: bool = False
-) -> LabelSums:
-    """Return the sums of counts (S, ...); a backend may have a quicker one."""
-    segments = Segments(offsets)
-    n = segments.present(counts)
-    return LabelSums(
-        segments.sum(n),
-        segments.sum(n * n),
-        segments.sum(n * marginals.reshape(-1, *[1] * (n.ndim - 1))),
-        segments.max(n),
-        segments.sum_in_order(_x_log2_x(n)) if entropy else None,
-    )
-
-
-def as_table(values: FloatArray) -> npt.NDArray[np.float32]:
-    """Round to float32, and numbers below ``TINY`` to zero."""
-    with np.errstate(under="ignore"):
-        table = values.astype(np.float32)
-    table[np.abs(table) < TINY] = 0.0
-    return table
 
 
 class Formula(NamedTuple):
@@ -191,34 +98,20 @@ def _h_divergence(n: Array, segments: Segments) -> FloatArray:
     return np.asarray(-log2(np.maximum(share, FLOOR)))
 
 
-def _x_log2_x(n: Array) -> FloatArray:
-    bits = int(n.max(initial=0)).bit_length()
-    if bits <= RISE_BITS:
-        return _products(bits).take(n)
-    return np.asarray(n * log2(np.maximum(n, 1.0)))
-
-
-@lru_cache(maxsize=32)
-def _products(bits: int) -> FloatArray:
-    """All n log2 n below 2**bits."""
-    n = np.arange(1 << bits)
-    return np.asarray(n * log2(np.maximum(n, 1.0)))
-
-
 def _h_total(n: Array, segments: Segments) -> FloatArray:
-    return np.asarray(segments.sum_in_order(_x_log2_x(n)) - _x_log2_x(segments.sum(n)))
+    return np.asarray(segments.sum_in_order(x_log2_x(n)) - x_log2_x(segments.sum(n)))
 
 
 def _h_total_of(sums: LabelSums) -> FloatArray:
     assert sums.entropy is not None
-    return np.asarray(sums.entropy - _x_log2_x(sums.size))
+    return np.asarray(sums.entropy - x_log2_x(sums.size))
 
 
 def _x_log2_x_change(n: Array, step: int) -> FloatArray:
     """(x + 1) log2(x + 1) - x log2 x, without cancellation; for step -1 its reverse."""
     low = np.maximum(n if step > 0 else n - 1, 0)
     bits = int(low.max(initial=0)).bit_length()
-    rise = rises(bits).take(low) if bits <= RISE_BITS else _rise(low)
+    rise = rises(bits).take(low) if bits <= LOOKUP_BITS else _rise(low)
     return np.asarray(step * rise)
 
 

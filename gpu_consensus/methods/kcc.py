@@ -16,16 +16,8 @@ from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import Options, fit
 from gpu_consensus.loop.problem import Problem
-from gpu_consensus.loop.utilities import (
-    FLOOR,
-    Formula,
-    LabelSums,
-    Segments,
-    Utility,
-    as_table,
-    lp_norm,
-    parse_utility,
-)
+from gpu_consensus.loop.segments import LabelSums, Segments, as_table
+from gpu_consensus.loop.utilities import FLOOR, Formula, Utility, lp_norm, parse_utility
 from gpu_consensus.result import Consensus
 from gpu_consensus.warn import warn
 

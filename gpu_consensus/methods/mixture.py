@@ -14,7 +14,7 @@ from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.problem import Problem
-from gpu_consensus.loop.utilities import Segments
+from gpu_consensus.loop.segments import Segments
 from gpu_consensus.result import Centroids
 from gpu_consensus.task import Task
 

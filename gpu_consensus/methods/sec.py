@@ -15,7 +15,7 @@ from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import Options, fit
 from gpu_consensus.loop.problem import Problem
-from gpu_consensus.loop.utilities import LabelSums, Segments, as_table, label_sums
+from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
 from gpu_consensus.result import Consensus
 
 

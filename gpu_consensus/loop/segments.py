@@ -1,0 +1,104 @@
+"""Counts and tables by partition: sums over the labels of each, and how they round."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.checks import FloatArray, IntArray
+from gpu_consensus.loop.log2 import x_log2_x
+
+TINY = 2.0**-100
+"""Entries of a table below this are 0.
+
+All others are multiples of 2^-123, and so are their sums: none is so small that a
+device, compiled with -ftz, would take it for 0.
+"""
+Array = npt.NDArray[Any]
+
+
+class Segments:
+    """The rows of a table by partition: sums within, and back again."""
+
+    def __init__(self, offsets: IntArray) -> None:
+        self.offsets = offsets
+        self.starts = offsets[:-1]
+        self.sizes = np.diff(offsets)
+        self.missing = offsets[1:] - 1
+
+    def sum(self, x: Array) -> Array:
+        """Sum the rows of each partition: (S, ...) to (r, ...)."""
+        return np.asarray(np.add.reduceat(x, self.starts, axis=0))
+
+    def sum_in_order(self, x: FloatArray) -> FloatArray:
+        """As ``sum`` for floats, one row after another: the order of every backend."""
+        order = np.argsort(-self.sizes, kind="stable")
+        starts, sizes = self.starts[order], self.sizes[order]
+        total = np.zeros((len(order), *x.shape[1:]))
+        # the j-th rows of all partitions that have one; the largest come first
+        longer = np.searchsorted(-sizes, -np.arange(sizes[0]), side="left")
+        for j, number in enumerate(longer):
+            total[:number] += x[starts[:number] + j]
+        result = np.empty_like(total)
+        result[order] = total
+        return result
+
+    def max(self, x: Array) -> Array:
+        """Take the largest row of each partition: (S, ...) to (r, ...)."""
+        return np.asarray(np.maximum.reduceat(x, self.starts, axis=0))
+
+    def present(self, counts: Array) -> Array:
+        """Copy counts (S, ...) with nothing in the rows for "missing"."""
+        n = counts.copy()
+        n[self.missing] = 0
+        return n
+
+    def filled(self, counts: Array, marginals: Array) -> Array:
+        """As ``present``, with marginals (S,) for clusters without a member there."""
+        n = self.present(counts)
+        empty = self.spread(self.sum(n) == 0)
+        return np.where(empty, marginals[:, None, None], n)
+
+    def spread(self, x: Array) -> Array:
+        """Repeat one row per partition over its labels: (r, ...) to (S, ...)."""
+        return np.repeat(x, self.sizes, axis=0)
+
+
+class LabelSums(NamedTuple):
+    """Sums of counts over the labels of each partition, (r, ...) each.
+
+    ``size`` is sum n, ``square`` sum n^2, ``heavy`` the sum of n times the marginal,
+    ``most`` the largest n, ``entropy`` the sum of n log2 n in the order of the labels
+    where it was asked for. "Missing" does not count.
+    """
+
+    size: IntArray
+    square: IntArray
+    heavy: IntArray
+    most: IntArray
+    entropy: FloatArray | None = None
+
+
+def label_sums(
+    offsets: IntArray, counts: Array, marginals: Array, entropy: bool = False
+) -> LabelSums:
+    """Return the sums of counts (S, ...); a backend may have a quicker one."""
+    segments = Segments(offsets)
+    n = segments.present(counts)
+    return LabelSums(
+        segments.sum(n),
+        segments.sum(n * n),
+        segments.sum(n * marginals.reshape(-1, *[1] * (n.ndim - 1))),
+        segments.max(n),
+        segments.sum_in_order(x_log2_x(n)) if entropy else None,
+    )
+
+
+def as_table(values: FloatArray) -> npt.NDArray[np.float32]:
+    """Round to float32, and numbers below ``TINY`` to zero."""
+    with np.errstate(under="ignore"):
+        table = values.astype(np.float32)
+    table[np.abs(table) < TINY] = 0.0
+    return table
