@@ -14,8 +14,8 @@
 extern "C" __global__ void __launch_bounds__(256, 4)
     count(const CODE* codes, i64 stride, i64 row_begin, i64 row_end,
           const int* first_row, const int* groups, int n_groups, int shared_bins,
-          const CLUSTER* before, const CLUSTER* after, i64 cluster_stride,
-          int n_restarts, int n_clusters, i64* counts) {
+          const CLUSTER* before, const CLUSTER* after, int n_restarts,
+          int n_clusters, i64* counts) {
     extern __shared__ int histogram[];
     const i64 n_rows = row_end - row_begin;
     for (int work = blockIdx.y; work < n_groups * n_restarts; work += gridDim.y) {
@@ -28,8 +28,8 @@ extern "C" __global__ void __launch_bounds__(256, 4)
         __syncthreads();
         for (i64 l = (i64)blockIdx.x * blockDim.x + threadIdx.x; l < n_rows;
              l += (i64)gridDim.x * blockDim.x) {
-            const u32 is = after[q * cluster_stride + l];
-            const u32 was = before ? before[q * cluster_stride + l] : n_clusters;
+            const u32 is = after[q * n_rows + l];
+            const u32 was = before ? before[q * n_rows + l] : n_clusters;
             if (is == was) continue;
             for (int i = begin; i < end; ++i) {
                 const int label = codes[(i64)i * stride + row_begin + l];

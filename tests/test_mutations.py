@@ -88,7 +88,7 @@ MUTANTS = [
         "atomicAdd(bin + was, 1)",
     ),
     Mutant("one row too many", "count", "l < n_rows;", "l <= n_rows;"),
-    Mutant("restarts mixed up", "count", "q * cluster_stride", "0 * cluster_stride"),
+    Mutant("restarts mixed up", "count", "q * n_rows", "0 * n_rows"),
     Mutant(
         "missing labels have scores", "table", "row != first_row[i + 1] - 1", "true"
     ),

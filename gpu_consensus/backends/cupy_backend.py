@@ -15,16 +15,14 @@ from gpu_consensus.backends.cuda_add_rem_add import add_rem_add
 from gpu_consensus.backends.cuda_compile import stage
 from gpu_consensus.backends.cuda_launcher import (
     MOST_GRID_Y,
-    NULL,
     Launcher,
     type_name,
 )
 from gpu_consensus.backends.cuda_source import (
     code_kernel,
-    count_kernel,
-    weigh_kernel,
 )
 from gpu_consensus.backends.device_assign import assign_rows
+from gpu_consensus.backends.device_counts import count_rows, weigh_rows
 from gpu_consensus.backends.device_memory import (
     DeviceMemoryWarning,
     cured_by,
@@ -35,7 +33,6 @@ from gpu_consensus.backends.device_memory import (
 )
 from gpu_consensus.backends.device_pairs import count_pairs
 from gpu_consensus.backends.device_table import make_tables, what_table_needs
-from gpu_consensus.backends.launch_plan import count_groups
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import (
     Assigned,
@@ -189,7 +186,7 @@ class CupyBackend:
         self.gpu.check(codes, assignment=assignment)
         counts = self._zeros(int(offsets[-1]), len(assignment), n_clusters)
         with stage("count"):
-            self._count(codes, offsets, None, assignment, counts)
+            count_rows(self.gpu, codes, offsets, None, assignment, counts)
         return counts
 
     def _zeros(self, n_rows: int, n_restarts: int, n_clusters: int) -> Counts:
@@ -209,43 +206,7 @@ class CupyBackend:
         """See the Protocol."""
         self.gpu.check(codes, before=before, after=after, counts=counts)
         with stage("recount"):
-            self._count(codes, offsets, before, after, counts)
-
-    def _count(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        before: Assignment | None,
-        after: Assignment,
-        counts: Counts,
-    ) -> None:
-        n_restarts, n_clusters = counts.shape[1:]
-        groups, bins = count_groups(offsets, n_clusters, self.gpu.shared_free // 4)
-        work = (len(groups) - 1) * n_restarts
-
-        def one_part(rows: slice) -> None:
-            contiguous = self.xp.ascontiguousarray
-            n_rows = rows.stop - rows.start
-            self.gpu.launch(
-                count_kernel(type_name(codes), type_name(after)),
-                (*self.gpu.grid(n_rows, 2048), min(work, MOST_GRID_Y)),
-                (256,),
-                (
-                    *self.gpu.rows(codes[:, rows], offsets),
-                    self.gpu.constant(groups),
-                    np.int32(len(groups) - 1),
-                    np.int32(bins),
-                    NULL if before is None else contiguous(before[:, rows]),
-                    contiguous(after[:, rows]),
-                    np.int64(n_rows),
-                    np.int32(n_restarts),
-                    np.int32(n_clusters),
-                    counts,
-                ),
-                shared=4 * bins,
-            )
-
-        in_parts(self.xp, one_part, after.shape[1])
+            count_rows(self.gpu, codes, offsets, before, after, counts)
 
     def assign(
         self,
@@ -349,7 +310,7 @@ class CupyBackend:
         self.gpu.check(codes, assignment=assignment, row_weight=row_weight)
         total = self._zeros(len(codes), len(assignment), n_clusters)
         with stage("weigh"):
-            self._weigh(codes, offsets, None, assignment, row_weight, total)
+            weigh_rows(self.gpu, codes, offsets, None, assignment, row_weight, total)
         return total
 
     def reweigh(
@@ -366,38 +327,7 @@ class CupyBackend:
             codes, before=before, after=after, row_weight=row_weight, total=total
         )
         with stage("reweigh"):
-            self._weigh(codes, offsets, before, after, row_weight, total)
-
-    def _weigh(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        before: Assignment | None,
-        after: Assignment,
-        row_weight: npt.NDArray[np.int64],
-        total: Counts,
-    ) -> None:
-        _, n_restarts, n_clusters = total.shape
-
-        def one_part(rows: slice) -> None:
-            contiguous = self.xp.ascontiguousarray
-            self.gpu.launch(
-                weigh_kernel(type_name(codes), type_name(after)),
-                self.gpu.grid(rows.stop - rows.start, 256),
-                (256,),
-                (
-                    *self.gpu.rows(codes[:, rows], offsets),
-                    np.int32(len(codes)),
-                    NULL if before is None else contiguous(before[:, rows]),
-                    contiguous(after[:, rows]),
-                    contiguous(row_weight[rows]),
-                    np.int32(n_restarts),
-                    np.int32(n_clusters),
-                    total,
-                ),
-            )
-
-        in_parts(self.xp, one_part, after.shape[1])
+            weigh_rows(self.gpu, codes, offsets, before, after, row_weight, total)
 
     def coassociation(
         self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
