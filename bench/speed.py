@@ -70,7 +70,7 @@ def run(context: Context) -> Iterator[Table]:
             equality.rows.append(peer.check())
             advance(1, f"n={n}: checked")
             if equality.rows[-1]["equal"]:
-                times.rows.append(peer.time(repeats=3 if n <= 10_000 else 1))
+                times.rows.append(peer.time(repeats=max(1, 30_000 // n)))
             else:
                 times.notes.append(f"n={n:,} was not timed: the answers differ.")
             advance(1, f"n={n}: timed")

@@ -31,6 +31,7 @@ _STAGES = {
 }
 _MOST_EXPONENT = 1.05
 _FIRST_CALL = 1.0
+_REPEATS = 5
 
 
 def quiet(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -147,7 +148,7 @@ def growth_table(context: Context) -> Table:
     ]
     table.notes = [
         "r=50, K=10, one start, at most 5 iterations; whole calls by iterations, least "
-        "of 3 runs."
+        f"of {_REPEATS} runs."
     ]
     return table
 
@@ -159,7 +160,7 @@ def _per_iteration(name: str, ensemble: gpc.Ensemble) -> float:
     if not why_unavailable("numba"):
         options["backend"] = "numba"
     call = partial(gpc.METHODS[name], ensemble, 10, **options)
-    runs = [quiet(call) for _ in range(3)]
+    runs = [quiet(call) for _ in range(_REPEATS)]
     return float(min(1000 * seconds / result.n_iter for seconds, result in runs))
 
 
