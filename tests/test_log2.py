@@ -1,12 +1,11 @@
 """The logarithm that host and device share."""
 
 import math
-import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
-import pytest
+from cudaemu import require_compiler
 
 from gpu_consensus.loop.log2 import log2
 
@@ -40,8 +39,8 @@ def test_it_is_the_logarithm():
     assert log2(2.0 ** np.arange(-52.0, 10.0)).tolist() == list(range(-52, 10))
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 def test_the_cuda_text_gives_the_same_bits(tmp_path):
+    require_compiler()
     source = tmp_path / "log2.cpp"
     source.write_text(
         HOST
