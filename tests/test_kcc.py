@@ -32,10 +32,8 @@ def noisy(seed, n=60, r=12, k=3, missing=0.0):
 
 
 # with most labels gone, a partition may be left with one label
-ALONE = "ignore:mu is 0 for:UserWarning"
 
 
-@pytest.mark.filterwarnings(ALONE)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(UTILITIES),
@@ -68,7 +66,6 @@ def test_objective_value_and_their_identity(seed, utility, missing, k, weighted)
     )
 
 
-@pytest.mark.filterwarnings(ALONE)
 @given(st.integers(0, 10**6), st.sampled_from(UTILITIES), st.sampled_from([0.0, 0.6]))
 @settings(max_examples=40, deadline=None)
 def test_the_objective_never_rises(seed, utility, missing):

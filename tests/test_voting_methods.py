@@ -351,7 +351,6 @@ def worth(common, meta, weight):
     return total
 
 
-@pytest.mark.filterwarnings(FEWER)
 @given(st.integers(0, 10**6), st.booleans(), st.booleans())
 @settings(max_examples=25)
 def test_correspondence_ends_at_a_best_reply(seed, constrained, weighted):
@@ -548,7 +547,6 @@ def test_cvote_counts_the_votes_of_all_objects():
         gpc.cvote(labels, memory_limit=16 * 10**6)
 
 
-@pytest.mark.filterwarnings(FEWER)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.4]))
 @settings(max_examples=20)
 def test_value_is_the_share_of_labels_that_agree(seed, missing):
