@@ -44,7 +44,7 @@ def test_the_cuda_text_gives_the_same_bits(tmp_path):
     source = tmp_path / "log2.cpp"
     source.write_text(
         HOST
-        + PRELUDE.read_text()
+        + PRELUDE.read_text(encoding="utf-8")
         + 'extern "C" void run(const double* x, double* y, long n) {'
         + "for (long t = 0; t < n; ++t) y[t] = gpc_log2(x[t]); }"
     )
