@@ -109,8 +109,6 @@ def test_a_time_of_minus_one_is_a_label():
 
 
 def test_variable_width_strings():
-    if not hasattr(np.dtypes, "StringDType"):
-        pytest.skip("NumPy 1 has no StringDType")
     array = np.array([["b"], ["a"], ["b"]], dtype=np.dtypes.StringDType())
     assert_encodes(Ensemble(array), [["b", "a", "b"]])
 
