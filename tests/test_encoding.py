@@ -60,9 +60,11 @@ def test_strings(partitions):
         assert_encodes(Ensemble(array), array.T.tolist())
     for dtype in ("string", "category"):
         columns = [pd.Series(labels, dtype=dtype) for labels in partitions]
-        assert_encodes(Ensemble.from_partitions(columns), partitions)
+        # as pandas holds them: before 3.1 its categories end a string at "\0"
+        held = [[None if pd.isna(x) else x for x in column] for column in columns]
+        assert_encodes(Ensemble.from_partitions(columns), held)
         frame = pd.concat(columns, axis=1)
-        assert_encodes(Ensemble(frame), partitions)
+        assert_encodes(Ensemble(frame), held)
 
 
 @pytest.mark.parametrize("dtype", [*np.typecodes["AllInteger"], ">i4", ">u2", ">i8"])

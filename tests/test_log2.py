@@ -2,11 +2,11 @@
 
 import math
 import subprocess
-from pathlib import Path
 
 import numpy as np
 from cudaemu import require_compiler
 
+from gpu_consensus.backends.cuda_source import kernel_folder
 from gpu_consensus.loop.log2 import log2
 
 # the few CUDA names of the prelude, for the host's compiler
@@ -20,7 +20,7 @@ static double __longlong_as_double(long long bits) {
     double x; memcpy(&x, &bits, 8); return x; }
 static void atomicAdd(unsigned long long* p, unsigned long long v) { *p += v; }
 """
-PRELUDE = Path(__file__).parent.parent / "cuda_kernels" / "prelude.cuh"
+PRELUDE = kernel_folder() / "prelude.cuh"
 
 
 def sample():
