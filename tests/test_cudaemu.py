@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import math
 import shutil
+import sys
 from pathlib import Path
 
 import cudaemu
@@ -789,6 +790,15 @@ def test_without_a_compiler_tests_skip_and_ci_fails(monkeypatch, ci, outcome):
     monkeypatch.setenv("CI", ci)
     with pytest.raises(outcome, match="not found"):
         cudaemu.require_compiler()
+
+
+@pytest.mark.parametrize("system", ["darwin", "win32"])
+def test_elsewhere_than_on_linux_tests_skip_in_ci_too(monkeypatch, system):
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setenv("CI", "true")
+    for call in (cudaemu.require_compiler, make_cupy):
+        with pytest.raises(pytest.skip.Exception, match=f"this is {system}"):
+            call()
 
 
 def test_settings_are_checked_and_restored():
