@@ -285,7 +285,7 @@ def _accept(arguments: argparse.Namespace) -> None:
     )
     _print(accept.render(found).rstrip("\n"))
     if found["state"] != "passed":
-        raise _RunError("the acceptance run failed; see above, and send it back.")
+        raise _RunError(f"the acceptance run is {found['state']}; see above.")
 
 
 def _say(text: str) -> None:

@@ -140,12 +140,14 @@ def _time(seconds: float) -> str:
 
     Examples
     --------
-    >>> _time(0.00123), _time(12.345)
-    ('1.230 ms', '12.35 s')
+    >>> _time(0.0000123), _time(0.2), _time(12.345)
+    ('12.3 us', '200.0 ms', '12.35 s')
     """
     if seconds < 1e-3:
         return f"{1e6 * seconds:.1f} us"
-    return f"{1e3 * seconds:.3f} ms" if seconds < 1 else f"{seconds:.2f} s"
+    if seconds < 1:
+        return f"{1e3 * seconds:#.4g} ms"
+    return f"{seconds:.2f} s"
 
 
 def _roofs(roofs: Found) -> str:
@@ -203,7 +205,7 @@ def _bytes(kernels: Found) -> str:
     if not ran:
         return ""
     lines = [
-        "kernels that ran, and the bytes that they must move through each memory at least",
+        "kernels that ran, and bytes that each must move in device and shared memory",
         f"  {'kernel':<13} {'what':<40} {'device':>13} {'shared':>13}",
     ]
     for one in ran:
@@ -220,8 +222,8 @@ def _startup(startup: Found) -> str:
             continue
         one = startup[name]
         lines.append(
-            f"  {text:<17} {_time(one['process_s'])} in all: CuPy "
-            f"{_time(one['import_s'])}, context {_time(one['context_s'])}, first kcc "
+            f"  {text:<16}  {_time(one['process_s'])}: CuPy {_time(one['import_s'])}, "
+            f"context {_time(one['context_s'])}, first kcc "
             f"{_time(one['first_kcc_s'])}, second {_time(one['second_kcc_s'])}"
         )
     title = "a new process to its first result, 150 objects"
@@ -265,7 +267,7 @@ def _fit_lines(fit: Found) -> Iterator[str]:
 
 def _fit_line(name: str, one: dict[str, Any]) -> str:
     return (
-        f"  {name:<26} n = {one['n']:>12,} {_time(one['seconds']):>11} "
+        f"  {name:<25} n = {one['n']:>10,} {_time(one['seconds']):>10} "
         f"{one['iterations']:>3} iterations, {one['lookups_per_s']:.2e} lookups/s"
     )
 

@@ -19,9 +19,10 @@ def judge(report: Found) -> None:
     states = [step["state"] for step in report["steps"]]
     failed = [step for step in report["steps"] if step["state"] == "failed"]
     last = report["steps"][-1]["name"] if report["steps"] else "the beginning"
-    total, passed = report["n_steps"], states.count("passed")
+    done = [step["name"] for step in report["steps"] if step["state"] == "passed"]
+    total = report["n_steps"]
     skipped = [step["name"] for step in report["steps"] if step["state"] == "not run"]
-    numbers = f"{passed} of {total} steps passed"
+    numbers = f"{len(done)} of {total} steps passed"
     if skipped:
         numbers += f", {len(skipped)} not run ({', '.join(skipped)})"
     if report["interrupted"]:
@@ -31,6 +32,8 @@ def judge(report: Found) -> None:
     elif failed:
         names = ", ".join(step["name"] for step in failed)
         state, text = "failed", f"FAILED: {names}; {numbers}"
+    elif "agreement" not in done:
+        state, text = "incomplete", f"INCOMPLETE: {numbers}"
     else:
         state, text = "passed", f"PASSED: {numbers}"
     if not report["gpu"]:

@@ -1,0 +1,466 @@
+"""The acceptance run, on the emulated device: to the end, honest, and harmless."""
+
+import contextlib
+import getpass
+import importlib
+import json
+import os
+import re
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import cudaemu
+import fakecuml
+import numpy as np
+import pytest
+from conftest import emulated
+from cudaemu import DeviceSpec, configured, installed, make_cupy
+
+from gpu_consensus import accept, cli
+from gpu_consensus.accept import agreement, large_fit, machine, roofs, startup, verdict
+from gpu_consensus.accept.generation import compare_generation
+from gpu_consensus.accept.private import told
+from gpu_consensus.accept.run import Context, NotRun, Sizes, Step, new_entry, run_step
+from gpu_consensus.backends.cuda_source import (
+    all_kernels,
+    measuring_kernels,
+    shared_read_kernel,
+)
+from gpu_consensus.backends.cupy_backend import CupyBackend
+from gpu_consensus.methods import METHODS
+
+TINY = Sizes(40, 3000, 600, 4, 32, 1 << 14, 2, 2, 300, 2000, 6, 1000)
+SMALL = DeviceSpec(multiprocessors=1)
+SPEED = re.compile(r"\d (GB/s|ms|us)\b|lookups")
+
+
+@contextlib.contextmanager
+def no_self_test():
+    """Leave the doctor's comparisons out: they have tests of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        doctor = importlib.import_module("gpu_consensus.doctor")
+        patch.setattr(doctor, "self_test", lambda backend: "")
+        yield
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A whole run on a machine with two devices: report, JSON, page and lines told."""
+    output, lines = tmp_path_factory.mktemp("accept") / "accept.json", []
+    with emulated(SMALL, SMALL), no_self_test():
+        report = accept.accept(output, sizes=TINY, tell=lines.append)
+    page = output.with_suffix(".txt").read_text(encoding="utf-8")
+    return report, output.read_text(encoding="utf-8"), page, lines
+
+
+def step(report, name):
+    (found,) = (step for step in report["steps"] if step["name"] == name)
+    return found
+
+
+def run_alone(run, sizes=TINY, **found):
+    """Run one step on the current device; return its entry."""
+    one = Step("alone", run)
+    entry = new_entry(one)
+    context = Context(sizes, float("inf"), False)
+    context.found.update(found)
+    run_step(one, context, entry)
+    return entry
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Only the comparisons, and few of them, by the name of the command."""
+    monkeypatch.setattr(
+        accept, "STEPS", (Step("agreement", agreement.check_agreement),)
+    )
+    monkeypatch.setattr(agreement, "METHODS", {"kcc": METHODS["kcc"]})
+    monkeypatch.setattr(agreement, "UTILITIES", ("c",))
+    monkeypatch.setattr(accept, "FULL", TINY)
+
+
+def test_it_runs_to_the_end_and_says_that_this_was_no_gpu(ran):
+    report, text, page, lines = ran
+    assert json.loads(text) == report
+    assert report["state"] == "passed"
+    assert report["gpu"] is False
+    states = {one["name"]: one["state"] for one in report["steps"]}
+    assert states == {
+        "doctor": "passed",
+        "agreement": "passed",
+        "roofs": "passed",
+        "kernels": "passed",
+        "startup": "not run",
+        "generation": "not run",
+        "fit": "passed",
+    }
+    assert page.splitlines()[0].startswith("gpu-consensus accept: NO GPU: this was no")
+    assert report["verdict"].startswith("NO GPU: ")
+    assert not SPEED.search(page)
+    assert report["slow"] == []
+    assert [line.split(":")[0] for line in lines] == [f"{i} of 7" for i in range(1, 8)]
+
+
+def test_every_method_kernel_and_device_took_part(ran):
+    report, _, _, _ = ran
+    checks = step(report, "agreement")["found"]["checks"]
+    assert {one["state"] for one in checks} == {"passed"}
+    names = [one["name"] for one in checks]
+    for method in METHODS:
+        assert sum(name.startswith(f"{method} (") for name in names) == 3
+    for utility in agreement.UTILITIES:
+        assert f"kcc, utility {utility}" in names
+    assert {"lambda_consensus", "two threads at once", "device 0", "device 1"} <= {
+        *names
+    }
+    timed = step(report, "kernels")["found"]["kernels"]
+    assert {one["kernel"] for one in timed} == {one.name for one in all_kernels()}
+    assert all(one["seconds"] > 0 and one["launches"] > 0 for one in timed)
+    fit = step(report, "fit")["found"]
+    assert fit["labels_that_differ"] == 0
+    assert fit["device"]["from_host"]["n"] == fit["on_cpu"]["n"] == TINY.n_fit
+
+
+def test_the_page_fits_a_screen_of_100_columns(ran):
+    _, _, page, _ = ran
+    assert max(map(len, page.splitlines())) <= 100
+    assert page.isascii()
+    assert not re.search(r"[ \t]$", page, re.MULTILINE)
+
+
+def test_nothing_tells_who_or_where(ran):
+    _, text, page, _ = ran
+    secrets = {
+        *(socket.gethostname(), getpass.getuser(), str(Path.home()), str(Path.cwd())),
+        *(sys.prefix, str(Path(__file__).parent), os.environ["PATH"]),
+    }
+    for written in (text, page):
+        assert not re.search(r"(?<![\w:/.])/(home|tmp|usr|root|var|work)\b", written)
+        assert not re.search(r"uuid|serial\b(?! number)|pci", written, re.IGNORECASE)
+        for secret in secrets:
+            assert not re.search(rf"\b{re.escape(secret)}\b", written), secret
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("open('/home/al b/x.cu') failed", "open('<path>/x.cu') failed"),
+        ("in C:\\Users\\al\\x.cu: no", "in <path>/x.cu: no"),
+        ("see https://cupy.dev/en/x.html", "see https://cupy.dev/en/x.html"),
+        ("8 GB/s and 1/2", "8 GB/s and 1/2"),
+    ],
+)
+def test_paths_are_left_out_of_what_is_told(monkeypatch, text, left):
+    monkeypatch.setattr(Path, "home", lambda: Path("/home/al b"))
+    assert told(text) == left
+
+
+def test_names_are_left_out_of_what_is_told(monkeypatch):
+    monkeypatch.setattr(getpass, "getuser", lambda: "alice")
+    monkeypatch.setattr(socket, "gethostname", lambda: "lab7.example.org")
+    error = OSError("alice has no file on lab7 or lab7.example.org")
+    assert told(error) == "OSError: <name> has no file on <name> or <name>"
+
+
+def test_a_wrong_kernel_fails(few, monkeypatch, capsys, tmp_path):
+    right = CupyBackend.assign
+
+    def wrong(self, *arguments, **options):
+        found = right(self, *arguments, **options)
+        found.assignment[...] = found.assignment ^ 1
+        return found
+
+    output = tmp_path / "accept.json"
+    with emulated(SMALL):
+        monkeypatch.setattr(CupyBackend, "assign", wrong)
+        code = cli.main(["accept", "--output", str(output)])
+    page, err = capsys.readouterr()
+    assert code == 1
+    assert "NO GPU" in page.splitlines()[0]
+    assert "FAILED: agreement" in page
+    assert "assign of many objects, resident: failed: " in page
+    assert err.splitlines()[-1] == (
+        "gpu-consensus: the acceptance run is failed; see above."
+    )
+    report = json.loads(output.read_text())
+    assert report["state"] == "failed"
+    checks = step(report, "agreement")["found"]["checks"]
+    (wrong,) = (x for x in checks if x["name"] == "assign of many objects, resident")
+    assert wrong["reason"] == "9000 of 9000 clusters differ from NumPy's"
+
+
+def test_the_command_passes_where_all_agrees(few, capsys, tmp_path):
+    output = tmp_path / "accept.json"
+    with emulated(SMALL):
+        assert cli.main(["accept", "--output", str(output), "--quiet"]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        assert out == output.with_suffix(".txt").read_text()
+        # again: its own page may be replaced
+        assert cli.main(["accept", "--output", str(output), "--quiet"]) == 0
+
+
+def test_interrupted_it_leaves_what_was_measured(monkeypatch, tmp_path):
+    def stopped(context, found):
+        found["so_far"] = 7
+        signal.raise_signal(signal.SIGINT)
+
+    def never(context, found):
+        raise AssertionError("it was interrupted before this")
+
+    steps = (
+        Step("roofs", roofs.measure_roofs),
+        Step("agreement", stopped),
+        Step("fit", never),
+    )
+    monkeypatch.setattr(accept, "STEPS", steps)
+    output = tmp_path / "accept.json"
+    with emulated(SMALL), pytest.raises(KeyboardInterrupt):
+        accept.accept(output, sizes=TINY)
+    report = json.loads(output.read_text())
+    assert report["interrupted"] is True
+    assert report["state"] == "interrupted"
+    assert [one["state"] for one in report["steps"]] == ["passed", "unfinished"]
+    assert step(report, "agreement")["found"] == {"so_far": 7}
+    assert "INTERRUPTED in step 'agreement'" in output.with_suffix(".txt").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "accept.json",
+        "accept.txt",
+    ]
+
+
+def test_what_a_killed_process_leaves_says_so(monkeypatch, tmp_path):
+    output, seen = tmp_path / "accept.json", []
+
+    def look(context, found):
+        seen.append(json.loads(output.read_text())["verdict"])
+        return ""
+
+    steps = (Step("roofs", lambda context, found: ""), Step("agreement", look))
+    monkeypatch.setattr(accept, "STEPS", steps)
+    with emulated(SMALL):
+        report = accept.accept(output, sizes=TINY)
+    assert "UNFINISHED after step 'roofs'" in seen[0]
+    assert report["state"] == "passed"
+
+
+def test_a_step_that_fails_does_not_stop_the_others(monkeypatch, tmp_path):
+    def broken(context, found):
+        raise RuntimeError("an illegal address")
+
+    steps = (Step("roofs", broken), Step("agreement", lambda context, found: ""))
+    monkeypatch.setattr(accept, "STEPS", steps)
+    with emulated(SMALL):
+        report = accept.accept(tmp_path / "a.json", sizes=TINY)
+    assert [one["state"] for one in report["steps"]] == ["failed", "passed"]
+    assert step(report, "roofs")["reason"] == "RuntimeError: an illegal address"
+    assert report["state"] == "failed"
+
+
+def test_without_time_nothing_is_run_and_nothing_passes(tmp_path):
+    with emulated(SMALL):
+        report = accept.accept(tmp_path / "a.json", sizes=TINY, budget=1e-9)
+    assert {one["state"] for one in report["steps"]} == {"not run"}
+    assert report["state"] == "incomplete"
+    assert "--budget" in report["steps"][0]["reason"]
+
+
+def fails(capsys, *arguments):
+    """Return the one line that a wrong call prints."""
+    code = cli.main(["accept", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    return err
+
+
+def test_without_a_device_it_says_why_in_one_line(capsys, tmp_path):
+    output = tmp_path / "accept.json"
+    with installed(make_cupy(())):
+        assert "finds no usable CUDA device; check" in fails(capsys, "--output", output)
+    with installed(None):
+        assert "CuPy is not installed; run pip" in fails(capsys, "--output", output)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    monkeypatch, capsys, tmp_path
+):
+    def never(context, found):
+        raise AssertionError("the output was not checked")
+
+    monkeypatch.setattr(accept, "STEPS", (Step("roofs", never),))
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "notes.txt").write_text("mine")
+    with emulated(SMALL):
+        missing = tmp_path / "missing" / "accept.json"
+        assert "does not exist; make it" in fails(capsys, "--output", missing)
+        folder = tmp_path / "folder.json"
+        assert "is a folder; choose" in fails(capsys, "--output", folder)
+        text = tmp_path / "accept.csv"
+        assert "should end in .json" in fails(capsys, "--output", text)
+        notes = tmp_path / "notes.json"
+        assert "which is another file" in fails(capsys, "--output", notes)
+        output = tmp_path / "a.json"
+        assert "above 0" in fails(capsys, "--output", output, "--budget", "-1")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_gpu_is_known_by_the_files_of_its_driver(monkeypatch, tmp_path):
+    held = tmp_path / "proc/self/fd"
+    held.mkdir(parents=True)
+    (held / "0").symlink_to("/dev/null")
+    (held / "1").symlink_to("/dev/nvidiactl")
+    with emulated(SMALL) as cupy:
+        assert "stand-in" in machine.why_no_gpu(tmp_path)
+        monkeypatch.setattr(cupy, "__file__", "cupy/__init__.py", raising=False)
+        packages = machine.importlib.metadata.packages_distributions
+        monkeypatch.setattr(
+            machine.importlib.metadata,
+            "packages_distributions",
+            lambda: {**packages(), "cupy": ["cupy-cuda12x"]},
+        )
+        assert machine.why_no_gpu(tmp_path) == ""
+        (held / "1").unlink()
+        assert "driver" in machine.why_no_gpu(tmp_path)
+        (held / "2").symlink_to("/dev/dxg")
+        assert machine.why_no_gpu(tmp_path) == ""
+
+
+def test_the_page_of_a_gpu_names_what_is_slow(ran):
+    """Numbers of no device, wide ones: this is about words and columns."""
+    report = json.loads(ran[1])
+    report.update(gpu=True, why_no_gpu="")
+    roof = {"copy_bytes_per_s": 9e12, "shared_bytes_per_s": 9e13, "launch_s": 3e-5}
+    pinned = {"to_device_bytes_per_s": 1.5e9, "to_host_bytes_per_s": 1.5e9}
+    step(report, "roofs")["found"].update(
+        roof, transfers={"pageable": pinned, "pinned": pinned}
+    )
+    kernels = step(report, "kernels")["found"]["kernels"]
+    for one in kernels:
+        one.update(seconds=0.123456)
+        if "share" in one:
+            one.update(share=0.9, roof_seconds=0.1)
+    kernels[0]["share"] = 0.123
+    kernels[1].update(share=0.1, seconds=1e-6)  # a launch decides that
+    times = {"import_s": 1.234, "context_s": 0.2, "process_s": 12.3}
+    times |= {"first_kcc_s": 0.0034, "second_kcc_s": 0.0012}
+    step(report, "startup")["found"].update(cold=times, warm=times)
+    made = {"seconds": 12.3, "adjusted_rand": 0.98}
+    step(report, "generation")["found"].update(
+        {"n_partitions": 10, "n_samples": 10**6, "n_features": 16}
+        | {"cuml": made, "scikit-learn": {**made, "seconds": 1.0}}
+    )
+    step(report, "fit")["found"]["ratio"] = 0.5
+    verdict.judge(report)
+    page = accept.render(report)
+    assert max(map(len, page.splitlines())) <= 100
+    assert page.startswith("gpu-consensus accept: PASSED: 5 of 7 steps passed")
+    assert len(report["slow"]) == 5
+    assert report["slow"][0] == (
+        "assign (1 x 32 columns, K_i=10) reaches 12% of what the shared memory could "
+        "give; 40% or more was hoped for."
+    )
+    assert verdict.HOME in page
+
+
+def test_shared_memory_is_read_without_conflicts_and_as_often_as_counted():
+    kernel = shared_read_kernel()
+    rounds, words = 3, 1024
+    with emulated(SMALL), cudaemu.recording() as reports, configured(mode="check"):
+        gpu = CupyBackend().gpu
+        sums = gpu.xp.empty(kernel.threads, np.uint32)
+        arguments = (np.int32(rounds), np.uint32(words), np.uint32(40), sums)
+        gpu.launch(kernel, (1,), (kernel.threads,), arguments, shared=16 * words)
+        found = sums.get()
+    loads = reports[0].total(space="shared", operation="load", width=16)
+    assert loads["bytes"] == 16 * kernel.threads * rounds * 8
+    assert loads["wavefronts"] == loads["phases"]
+    at = np.arange(kernel.threads)[:, None] + 40 * np.arange(rounds * 8)
+    assert np.array_equal(found, (113 * (at % words)).sum(axis=1))
+    assert measuring_kernels() == [kernel]
+    assert kernel not in all_kernels()
+
+
+def test_wrong_sums_of_shared_memory_are_noticed(monkeypatch):
+    monkeypatch.setattr(
+        roofs, "_expected_sums", lambda threads, rounds: np.zeros(threads, np.uint32)
+    )
+    with emulated(SMALL):
+        entry = run_alone(roofs.measure_roofs)
+    assert entry["state"] == "failed"
+    assert entry["reason"] == "shared_read gives wrong sums"
+
+
+@pytest.mark.parametrize("rounds", [1, 200])
+def test_sums_of_shared_memory_are_those_of_a_loop(rounds):
+    expected = [
+        113 * sum((thread + 40 * read) % 1024 for read in range(8 * rounds)) % 2**32
+        for thread in range(5)
+    ]
+    assert roofs._expected_sums(5, rounds).tolist() == expected
+
+
+def test_where_events_are_mute_the_host_keeps_time(monkeypatch):
+    with emulated(SMALL) as cupy:
+        monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda start, end: 0.0)
+        entry = run_alone(roofs.measure_roofs)
+    assert entry["state"] == "passed"
+    assert "host's clock" in entry["found"]["timed_by"]
+    assert entry["found"]["copy_bytes_per_s"] > 0
+
+
+def test_missing_pinned_memory_is_told_and_no_failure(monkeypatch):
+    with emulated(SMALL) as cupy:
+        error = cupy.cuda.runtime.CUDARuntimeError(2, "cudaErrorMemoryAllocation")
+
+        def refuse(nbytes):
+            raise error
+
+        monkeypatch.setattr(roofs, "_pinned", refuse)
+        entry = run_alone(roofs.measure_roofs)
+    assert entry["state"] == "passed"
+    assert entry["found"]["transfers"]["pinned"].startswith("not run: CUDARuntimeError")
+
+
+def test_generation_by_cuml_beside_scikit_learn():
+    with emulated(SMALL) as cupy, fakecuml.installed(cupy):
+        entry = run_alone(compare_generation)
+    assert entry["state"] == "passed", entry
+    for name in ("cuml", "scikit-learn"):
+        assert entry["found"][name]["seconds"] > 0
+        assert entry["found"][name]["adjusted_rand"] > 0.7
+
+
+def test_a_cpu_that_is_too_slow_gets_fewer_objects(monkeypatch):
+    monkeypatch.setattr(large_fit, "_MOST_CPU_SECONDS", 1e-3)
+    monkeypatch.setattr(large_fit, "why_unavailable", lambda name: "no numba here")
+    with emulated(SMALL):
+        entry = run_alone(large_fit.fit_both)
+    assert entry["state"] == "passed", entry
+    found = entry["found"]
+    assert found["cpu"] == "numpy"
+    assert found["on_cpu"]["n"] == found["device_as_cpu"]["from_host"]["n"] < TINY.n_fit
+    assert found["device"]["from_host"]["n"] == TINY.n_fit
+
+
+def test_a_new_process_times_its_first_result(capsys):
+    with emulated(SMALL):
+        startup.child()
+    times = json.loads(capsys.readouterr().out)
+    assert set(times) == {"import_s", "context_s", "first_kcc_s", "second_kcc_s"}
+
+
+def test_a_process_that_fails_says_why(monkeypatch):
+    monkeypatch.setattr(startup, "_CHILD", "raise SystemExit('no such thing')")
+    entry = run_alone(startup.time_startup)
+    assert entry["state"] == "failed"
+    assert "a new process failed: no such thing" in entry["reason"]
+
+
+def test_too_little_memory_is_no_failure():
+    with emulated(DeviceSpec(multiprocessors=1, memory=4096)):
+        assert run_alone(large_fit.fit_both)["state"] == "not run"
+    with pytest.raises(NotRun, match="about 5 s"):
+        Context(TINY, float("-inf"), False).need(5)
