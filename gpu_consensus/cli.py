@@ -154,7 +154,11 @@ def _parser() -> argparse.ArgumentParser:
     doctor = command("doctor", _doctor, "Tell what runs on this machine.")
     doctor.add_argument("--json", action="store_true", help="print JSON")
 
-    accept = command("accept", _accept, "Try everything on this machine's GPU.")
+    accept = command(
+        "accept",
+        _accept,
+        "Try everything on this machine's GPU, and write a report to send back.",
+    )
     accept.add_argument(
         "--output",
         type=Path,

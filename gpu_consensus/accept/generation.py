@@ -34,7 +34,7 @@ def compare_generation(context: Context, found: Found) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for backend, name in (("cupy", "cuml"), ("numpy", "scikit-learn")):
-            context.advance(0, f"partitions by {name}")
+            context.advance(1, f"partitions by {name}")
             if backend == "cupy":  # the first call loads libraries
                 generate_partitions(
                     X[:1000], 2, n_clusters=_N_CLUSTERS, backend=backend, random_state=0

@@ -57,7 +57,7 @@ def time_kernels(context: Context, found: Found) -> str:
     wrong = []
     stop = (1 - _SHARE) * context.left()
     for case in _cases(backend, context):
-        context.advance(0, f"{case.kernel}, {case.what}")
+        context.advance(1, f"{case.kernel}, {case.what}")
         entry: Found = {"kernel": case.kernel, "what": case.what}
         entries.append(entry)
         if context.left() < stop:
@@ -107,9 +107,10 @@ def _beside(case: Case, seconds: float, roofs: Found) -> Found:
 
 def _draw(rng: np.random.Generator, n: int, r: int, k_i: int) -> npt.NDArray[Any]:
     """Draw codes, a tenth of them missing."""
-    kind = np.min_scalar_type(k_i)
-    codes: npt.NDArray[Any] = rng.integers(k_i, size=(r, n), dtype=kind)
-    codes[rng.random((r, n), dtype=np.float32) < _MISSING] = k_i
+    codes = np.empty((r, n), np.min_scalar_type(k_i))
+    for row in codes:
+        row[:] = rng.integers(k_i, size=n, dtype=codes.dtype.type)
+        row[rng.random(n, dtype=np.float32) < _MISSING] = k_i
     return codes
 
 

@@ -39,7 +39,7 @@ def fit_both(context: Context, found: Found) -> str:
     cpu = "numpy" if why_unavailable("numba") else "numba"
     found.update(n_wanted=sizes.n_fit, r=sizes.r_fit, n_clusters=N_CLUSTERS, cpu=cpu)
     found["options"] = {"utility": "h", **_OPTIONS}
-    context.advance(0, "a small fit, to see how fast the CPU is")
+    context.advance(1, "a small fit, to see how fast the CPU is")
     probe = make_codes(min(sizes.n_probe, n), sizes.r_fit)
     for backend in (cpu, "cupy"):  # compiles
         _fit(probe, backend)
@@ -47,9 +47,9 @@ def fit_both(context: Context, found: Found) -> str:
     allowed = min(_MOST_CPU_SECONDS, context.left() / 3)
     n_cpu = min(n, int(allowed * probe.n_samples / seconds))
     # half of what is left must do for making the codes and for the device
-    context.advance(0, f"making {n} x {sizes.r_fit} codes")
+    context.advance(1, f"making {n} x {sizes.r_fit} codes")
     ens = make_codes(n, sizes.r_fit)
-    context.advance(0, f"{n} objects on the device")
+    context.advance(1, f"{n} objects on the device")
     beside = found["device"] = Found()
     there = _on_device(ens, beside)
     if n_cpu < n:
@@ -58,9 +58,9 @@ def fit_both(context: Context, found: Found) -> str:
         )
         ens = few
         beside = found["device_as_cpu"] = Found()
-        context.advance(0, f"{n_cpu} objects on the device")
+        context.advance(1, f"{n_cpu} objects on the device")
         there = _on_device(ens, beside)
-    context.advance(0, f"{n_cpu} objects on the CPU")
+    context.advance(1, f"{n_cpu} objects on the CPU")
     here, seconds = _fit(ens, cpu)
     found["on_cpu"] = _told(ens, here, seconds)
     found["ratio"] = seconds / beside["from_host"]["seconds"]

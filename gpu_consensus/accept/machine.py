@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,10 @@ _ATTRIBUTES = {
 def why_no_gpu(root: Path = Path("/")) -> str:
     """Return why what answers to CuPy's calls is no GPU, or an empty string.
 
-    A stand-in for CuPy is no installed package. A stand-in for the driver opens no file
-    of the driver: every process that uses a GPU holds some of them open (``fuser
+    A stand-in for CuPy has no file. A stand-in for the driver opens no file of the
+    driver: every process that uses a GPU holds some of them open (``fuser
     /dev/nvidia*`` finds such processes by that). Where a system does not tell which
-    files are open, the package has to do.
+    files are open, as Windows, an installed package has to do.
 
     Parameters
     ----------
@@ -37,18 +36,20 @@ def why_no_gpu(root: Path = Path("/")) -> str:
     import cupy
 
     file = getattr(cupy, "__file__", None)
-    if file is None or "cupy" not in importlib.metadata.packages_distributions():
-        return "the module cupy is a stand-in, and no installed package"
+    if file is None or not Path(file).is_file():
+        return "the module cupy is a stand-in without a file"
     held = root / "proc/self/fd"
-    if sys.platform != "linux" or not held.is_dir():
-        return ""
+    if not held.is_dir():
+        installed = "cupy" in importlib.metadata.packages_distributions()
+        return "" if installed else "the module cupy is of no installed package"
     cupy.zeros(1)  # the driver opens its files for the first of all work
     for entry in held.iterdir():
         try:
             target = entry.readlink()
         except OSError:  # the one that lists the folder is gone by now
             continue
-        if target.parts[1:2] == ("dev",) and target.parts[2].startswith(_DRIVER_FILES):
+        _, *folders, name = ("", *target.parts)
+        if folders[:2] == ["/", "dev"] and name.startswith(_DRIVER_FILES):
             return ""
     return "this process holds no file of NVIDIA's driver open, so another answered"
 

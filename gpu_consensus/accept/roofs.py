@@ -26,14 +26,14 @@ def measure_roofs(context: Context, found: Found) -> str:
     repeats = context.sizes.repeats
     found["timed_by"] = clock.how
     found["copied_bytes"] = nbytes
-    context.advance(0, "copies on the device")
+    context.advance(1, "copies on the device")
     found["copy_bytes_per_s"] = _device_copy(clock, nbytes, repeats)
-    context.advance(0, "shared memory")
+    context.advance(1, "shared memory")
     speed, right = _shared_read(gpu, clock, context.sizes.rounds, repeats)
     found["shared_bytes_per_s"] = speed
-    context.advance(0, "copies to and from the host")
+    context.advance(1, "copies to and from the host")
     found["transfers"] = _transfers(clock, nbytes, repeats)
-    context.advance(0, "launches")
+    context.advance(1, "launches")
     found["launch_s"], found["launch_and_wait_s"] = _launches(gpu, clock, repeats)
     return "" if right else "shared_read gives wrong sums"
 

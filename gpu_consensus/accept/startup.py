@@ -24,7 +24,7 @@ def time_startup(context: Context, found: Found) -> str:
     context.need(10)
     with tempfile.TemporaryDirectory() as cache:
         for name in ("cold", "warm"):
-            context.advance(0, f"a new process, {name}")
+            context.advance(1, f"a new process, {name}")
             times = _start(cache, min(_LONGEST, max(10.0, context.left())))
             if "reason" in times:
                 raise NotRun(
