@@ -54,10 +54,10 @@ def check_agreement(context: Context, found: Found) -> str:
     began = context.left()
     for check in checks:
         context.advance(1, check.name)
-        entry: Found = {"name": check.name, "state": "not run", "reason": ""}
+        entry: Found = {"name": check.name, "state": "unfinished", "reason": ""}
         entries.append(entry)
         if began - context.left() > stop:
-            entry["reason"] = "the time for this step was up"
+            entry.update(state="not run", reason="the time for this step was up")
             continue
         try:
             with warnings.catch_warnings():
@@ -65,7 +65,7 @@ def check_agreement(context: Context, found: Found) -> str:
                 entry["reason"] = told(check.run())
             entry["state"] = "failed" if entry["reason"] else "passed"
         except _NoEffectError as error:
-            entry["reason"] = told(str(error))
+            entry.update(state="not run", reason=told(str(error)))
         except Exception as error:
             entry.update(state="failed", reason=told(error))
     wrong = [entry for entry in entries if entry["state"] == "failed"]

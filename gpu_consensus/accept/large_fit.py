@@ -28,6 +28,7 @@ _OPTIONS: dict[str, Any] = {
     "random_state": 0,
 }
 _MOST_CPU_SECONDS = 120.0
+_LEAST = 1000  # objects
 _PART = 1 << 18  # objects that a thread draws at a time
 
 
@@ -45,7 +46,7 @@ def fit_both(context: Context, found: Found) -> str:
         _fit(probe, backend)
     _, seconds = _fit(probe, cpu)
     allowed = min(_MOST_CPU_SECONDS, context.left() / 3)
-    n_cpu = min(n, int(allowed * probe.n_samples / seconds))
+    n_cpu = min(n, max(_LEAST, int(allowed * probe.n_samples / seconds)))
     # half of what is left must do for making the codes and for the device
     context.advance(1, f"making {n} x {sizes.r_fit} codes")
     ens = make_codes(n, sizes.r_fit)
@@ -81,7 +82,7 @@ def _fits(n_wanted: int, r: int) -> int:
     # codes, a part of them, and what the fit keeps for each object
     here = n_wanted if host is None else host // (3 * r + 200)
     n = min(n_wanted, free, here)
-    if n < 1000:
+    if n < _LEAST:
         raise NotRun(f"there is memory for {n} objects only.")
     return n
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from gpu_consensus.accept.private import told
 
 _DRIVER_FILES = ("nvidia", "dxg", "nvmap", "nvhost", "nvgpu")
 """Beginnings of the names in /dev of NVIDIA's driver, dxg that of Windows under WSL."""
@@ -42,7 +45,8 @@ def why_no_gpu(root: Path = Path("/")) -> str:
     if not held.is_dir():
         installed = "cupy" in importlib.metadata.packages_distributions()
         return "" if installed else "the module cupy is of no installed package"
-    cupy.zeros(1)  # the driver opens its files for the first of all work
+    with suppress(Exception):  # a device that fails is told of by all steps
+        cupy.zeros(1)  # the driver opens its files for the first of all work
     for entry in held.iterdir():
         try:
             target = entry.readlink()
@@ -73,8 +77,11 @@ def describe() -> dict[str, Any]:
 def _device(index: int) -> dict[str, Any]:
     import cupy
 
-    properties = cupy.cuda.runtime.getDeviceProperties(index)
-    attributes = cupy.cuda.Device(index).attributes
+    try:
+        properties = cupy.cuda.runtime.getDeviceProperties(index)
+        attributes = cupy.cuda.Device(index).attributes
+    except Exception as error:  # one that fails must not keep others from being told
+        return {"name": told(error), "compute_capability": "?", "memory_gb": 0.0}
     return {
         "name": properties["name"].decode(),
         "compute_capability": f"{properties['major']}.{properties['minor']}",

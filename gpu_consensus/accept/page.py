@@ -127,7 +127,7 @@ def _failures(report: Found) -> str:
             wrong += [
                 f"{check['name']}: {check['state']}: {check['reason']}"
                 for check in step["found"].get("checks", [])
-                if check["state"] != "passed"
+                if check["state"] in ("failed", "not run")
             ]
         lines += [_wrap(f"{step['name']}: {text}", "    ", "  ") for text in wrong]
     return "\n".join(["what failed, or was not run", *lines]) if lines else ""

@@ -37,7 +37,10 @@ def judge(report: Found) -> None:
     else:
         state, text = "passed", f"PASSED: {numbers}"
     if not report["gpu"]:
-        text = f"NO GPU: this was no GPU but a stand-in on the CPU. There it {text}"
+        text = (
+            "NO GPU: this was no GPU but a stand-in on the CPU. On the stand-in: "
+            f"{text}"
+        )
     report.update(state=state, verdict=text, slow=_slow(report))
 
 
