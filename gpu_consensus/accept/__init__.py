@@ -3,6 +3,11 @@
 It compares the device with NumPy, times its kernels beside the device's own roofs, and
 ends in a verdict: a JSON file and a page of text to send back. No network, and nothing
 of the user's: see ``private.py``.
+
+The command ``gpu-consensus accept`` exits with 0 if no step failed and the comparisons
+passed, 1 if not, 2 if there is no usable device or the output cannot be written; then
+nothing is run and nothing written. On a stand-in for a GPU the code says that the
+results agree, and the first line of the page that this was no GPU.
 """
 
 from __future__ import annotations
