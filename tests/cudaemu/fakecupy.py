@@ -101,6 +101,7 @@ def _surface(machine: Machine) -> dict[str, dict[str, object]]:
             "Stream": stream.Stream,
             "get_allocator": lambda: machine.allocator,
             "get_current_stream": stream.get_current_stream,
+            "get_elapsed_time": stream.get_elapsed_time,
             "is_available": lambda: bool(machine.devices),
             "set_allocator": lambda allocator: setattr(machine, "allocator", allocator),
         },
@@ -207,6 +208,10 @@ class MemoryPool:
 
     def get_limit(self) -> int:
         return self._machine.device().pool_limit
+
+    def set_limit(self, size: int) -> None:
+        """Bound what the pool of the current device takes; 0 for no bound."""
+        self._machine.device().pool_limit = size
 
 
 def _empty_pinned(
