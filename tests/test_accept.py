@@ -239,7 +239,7 @@ def fails(capsys, *arguments):
 def test_without_a_device_it_says_why_in_one_line(capsys, tmp_path):
     output = tmp_path / "accept.json"
     with installed(make_cupy(())):
-        assert "there is no NVIDIA driver; check" in fails(capsys, "--output", output)
+        assert "there is no NVIDIA driver; install" in fails(capsys, "--output", output)
     with installed(None):
         assert "CuPy is not installed; run pip" in fails(capsys, "--output", output)
     assert not list(tmp_path.iterdir())
