@@ -9,9 +9,6 @@
 // climb; `slots` then says where `visitors` (position of the start, flips it had made)
 // holds who that was. They are read when all blocks are done, so only keys are atomic.
 //
-// add_range: one flip of many climbs, for codes that come by range after range. The
-// host decides on the next flips when all ranges were there.
-//
 // Compiled for CODE u8, u16: labels (r, n) if MATRIX is 0, else similarities (n, n).
 
 #define THREADS 256
@@ -59,19 +56,18 @@ __device__ __forceinline__ void add_row(const CODE* row, int n_samples, int sign
         state[l] += sign * 2 * row[l];
 }
 #else
-// Likewise; the object's own labels are `row`, `row_stride` apart.
-__device__ __forceinline__ void add_row(const CODE* codes, i64 stride, const CODE* row,
-                                        i64 row_stride, const int* n_labels,
-                                        int n_partitions, int n_samples, int sign,
-                                        int* labels, int* state) {
+// Likewise, counted from the labels.
+__device__ __forceinline__ void add_row(const CODE* codes, i64 stride, int object,
+                                        const int* n_labels, int n_partitions,
+                                        int n_samples, int sign, int* labels,
+                                        int* state) {
     for (int first = 0; first < n_partitions; first += THREADS) {
         const int here = min(THREADS, n_partitions - first);
         const CODE* rows = codes + first * stride;
         __syncthreads();
         if (threadIdx.x < here) {
-            const int i = first + threadIdx.x;
-            const int label = row[i * row_stride];
-            labels[threadIdx.x] = label == n_labels[i] ? -1 : label;
+            const int label = rows[threadIdx.x * stride + object];
+            labels[threadIdx.x] = label == n_labels[first + threadIdx.x] ? -1 : label;
         }
         __syncthreads();
         for (int l = threadIdx.x; l < n_samples; l += THREADS) {
@@ -83,17 +79,17 @@ __device__ __forceinline__ void add_row(const CODE* codes, i64 stride, const COD
 }
 #endif
 
-// Return the best object to enter and to leave among those from `first` on.
-__device__ __forceinline__ Found best_flips(const int* state, const int* own, int first,
+// Return the best object to enter and to leave.
+__device__ __forceinline__ Found best_flips(const int* state, const int* own,
                                             int n_samples, i64 (*best)[WARPS]) {
     const i64 none = -9223372036854775807LL - 1;
     Found found = {none, none};
     for (int l = threadIdx.x; l < n_samples; l += THREADS) {
         const int twice = state[l] & ~1;
         if (state[l] & 1)
-            found.leave = max(found.leave, pack(own[l] - twice, first + l));
+            found.leave = max(found.leave, pack(own[l] - twice, l));
         else
-            found.enter = max(found.enter, pack(own[l] + twice, first + l));
+            found.enter = max(found.enter, pack(own[l] + twice, l));
     }
     for (int step = 16; step > 0; step /= 2) {
         found.enter = max(found.enter, __shfl_xor_sync(0xffffffffu, found.enter, step));
@@ -139,11 +135,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
 #if MATRIX
         add_row(codes + object * stride, n_samples, sign, state);
 #else
-        add_row(codes, stride, codes + object, stride, n_labels, n_partitions,
-                n_samples, sign, labels, state);
+        add_row(codes, stride, object, n_labels, n_partitions, n_samples, sign, labels,
+                state);
 #endif
         if (threadIdx.x == object % THREADS) state[object] ^= 1;
-        const Found found = best_flips(state, own, 0, n_samples, best);
+        const Found found = best_flips(state, own, n_samples, best);
         double highest = score(total, size, p, q);
         sign = 0;
         if (size < n_samples) {
@@ -173,32 +169,3 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
         slots[blockIdx.x] = slot;
     }
 }
-
-#if !MATRIX
-// A block owns one climb: it adds the object flipped last over the `n_here` objects
-// from `first` on, whose codes and labels of their own (`own`) these are, and keeps the
-// best to enter and to leave of all ranges so far in best, (climbs, 2).
-// flips: (3, climbs), the row of `states`, the object and the sign.
-// flipped: (r, climbs), its labels.
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
-    add_range(const CODE* codes, i64 stride, const int* n_labels, int n_partitions,
-              int first, int n_here, int n_samples, const int* own, const int* flips,
-              const CODE* flipped, int* states, i64* best) {
-    __shared__ i64 of_warps[2][WARPS];
-    __shared__ int labels[THREADS];
-    const int climb = blockIdx.x, n_climbs = gridDim.x;
-    const int object = flips[n_climbs + climb] - first;
-    const int sign = flips[2 * n_climbs + climb];
-    int* state = states + (i64)flips[climb] * n_samples + first;
-    add_row(codes, stride, flipped + climb, n_climbs, n_labels, n_partitions, n_here,
-            sign, labels, state);
-    if (object >= 0 && object < n_here && threadIdx.x == object % THREADS)
-        state[object] ^= 1;
-    const Found found = best_flips(state, own, first, n_here, of_warps);
-    if (threadIdx.x == 0) {
-        best += 2 * climb;
-        best[0] = first > 0 ? max(best[0], found.enter) : found.enter;
-        best[1] = first > 0 ? max(best[1], found.leave) : found.leave;
-    }
-}
-#endif

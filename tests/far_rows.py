@@ -10,9 +10,7 @@ import cudaemu
 import numpy as np
 from kernel_matrix import same
 
-from gpu_consensus.backends import streamed_climbs
 from gpu_consensus.backends.numpy_backend import NumpyBackend
-from gpu_consensus.backends.streamed_codes import StreamedCodes
 
 KINDS = {"u8": np.uint8, "u16": np.uint16}
 SIZES = (100, 3, 99)
@@ -120,26 +118,3 @@ def check_climbs(backend, folder, code):
         found = backend.add_rem_add(held, sizes, everyone, (60, 1), similarity)
         for field, expected in right._asdict().items():
             assert np.array_equal(getattr(found, field), expected), field
-    check_streamed(backend, folder, near, sizes, right)
-
-
-def check_streamed(backend, folder, codes, n_labels, right):
-    """Compare streamed climbs whose states are the last of very many with numpy."""
-    n_rows, n = 1 << 26, codes.shape[1]
-    file = sparse(folder / "states", np.zeros((1, n), np.int32), n_rows * n)
-    states = cudaemu.adopt(backend.xp, file.reshape(n_rows, n))
-    best = backend.xp.empty((n, 2), np.int64)
-
-    def last(wave, taken, n_fresh):
-        return n_rows - 1 - np.arange(n_fresh)  # enough for all starts at once
-
-    streamed = StreamedCodes(backend.xp, codes)
-    with (
-        mock.patch.object(
-            streamed_climbs, "for_fewer", return_value=((states, best), n_rows)
-        ),
-        mock.patch.object(streamed_climbs._Wave, "clear", last),
-    ):
-        found = backend.add_rem_add(streamed, n_labels, np.arange(n), (60, 1))
-    for field, expected in right._asdict().items():
-        assert np.array_equal(getattr(found, field), expected), field

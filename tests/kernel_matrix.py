@@ -287,26 +287,13 @@ def draw_climbs(number):
     return codes, np.array(sizes), rng.permutation(n)[:n_starts], threshold
 
 
-class Ranges(StreamedCodes):
-    """Codes that visit the device in ranges of at most ``most`` objects."""
-
-    def __init__(self, xp, host, most):
-        super().__init__(xp, host)
-        self.most = most
-
-    def blocks(self, step, scratch=0):
-        return super().blocks(min(step, self.most), scratch)
-
-
 def ways_to_climb(backend, codes, matrix):
-    """Codes and similarities: counted, kept, and streamed where that is possible."""
-    n, matrix = codes.shape[1], backend.to_device(matrix)
+    """Codes and similarities: counted, kept, and kept without room for the codes."""
+    matrix = backend.to_device(matrix)
     yield backend.hold(codes), None
     yield backend.hold(codes), matrix
     if backend.name == "cupy":
-        for most in (n, -(-n // 3)):
-            yield Ranges(backend.xp, codes, most), None
-        yield Ranges(backend.xp, codes, n), matrix
+        yield StreamedCodes(backend.xp, codes), matrix
 
 
 def check_climbs(backend, number):

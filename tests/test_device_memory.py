@@ -17,7 +17,7 @@ from cudaemu import DeviceSpec
 from test_kcc import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends import choose_backend, cupy_backend
 from gpu_consensus.backends.add_rem_add import bytes_beside
 from gpu_consensus.backends.device_memory import (
     DeviceMemoryError,
@@ -135,19 +135,12 @@ def test_a_fit_ends_with_the_same_labels_or_a_clear_error(
     assert set(outcomes(emulated_cupy, work)) <= {"same", "warned", "clear"}
 
 
-@pytest.mark.parametrize("how", ["matrix", "counted", "streamed"])
-def test_least_squares_ends_with_the_same_labels_or_a_clear_error(
-    emulated_cupy, monkeypatch, how
-):
+@pytest.mark.parametrize("how", ["matrix", "counted"])
+def test_least_squares_ends_with_the_same_labels_or_a_clear_error(emulated_cupy, how):
     labels, _ = noisy(0, n=9, r=2, missing=0.2)
     expected = gpc.least_squares(labels, backend="numpy")
     assert expected.n_clusters > 1  # the similarities of the rest are picked out
     memory_limit = 1 if how == "counted" else None
-    if how == "streamed":
-        monkeypatch.setattr(
-            "gpu_consensus.backends.cupy_backend.CupyBackend.hold",
-            lambda self, codes, beside=0: StreamedCodes(self.xp, codes),
-        )
 
     def work():
         found = gpc.least_squares(labels, backend="cupy", memory_limit=memory_limit)
@@ -201,48 +194,6 @@ def test_rounds_end_with_the_same_labels_or_a_clear_error(emulated_cupy):
         assert np.array_equal(found.labels, expected.labels)
 
     assert set(outcomes(emulated_cupy, work)) <= {"same", "warned", "clear"}
-
-
-@pytest.mark.parametrize(
-    ("number", "most", "waves"),
-    [(1, 3000, ["16."]), (4, 1536, ["15.", "8.", "4.", "2.", "1."])],
-)
-def test_waves_of_streamed_climbs_are_halved(emulated_cupy, number, most, waves):
-    codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(number)
-    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
-    held = kernel_matrix.Ranges(emulated_cupy, codes, 100)
-    with (
-        # the states of 16 climbs of 40 objects, or of one of 300
-        failing(emulated_cupy, lambda number, nbytes: nbytes > most),
-        pytest.warns(DeviceMemoryWarning) as said,
-    ):
-        found = choose_backend("cupy", None).add_rem_add(
-            held, n_labels, starts, threshold
-        )
-    assert [str(warning.message).split()[-1] for warning in said] == waves
-    for got, right in zip(found, expected, strict=True):
-        assert np.array_equal(got, right)
-
-
-def test_ranges_that_climbs_found_too_long_are_not_tried_again(
-    emulated_cupy, monkeypatch
-):
-    codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(1)
-    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
-    held, backend = StreamedCodes(emulated_cupy, codes), choose_backend("cupy", None)
-    make = StreamedCodes._buffers
-
-    def small(self, n_rows, scratch):
-        if n_rows > 10:
-            raise MemoryError(f"no room for {n_rows} objects")
-        return make(self, n_rows, scratch)
-
-    monkeypatch.setattr(StreamedCodes, "_buffers", small)
-    with pytest.warns(DeviceMemoryWarning) as said:
-        found = backend.add_rem_add(held, n_labels, starts, threshold)
-    assert [str(warning.message).split()[-1] for warning in said] == ["20.", "10."]
-    for got, right in zip(found, expected, strict=True):
-        assert np.array_equal(got, right)
 
 
 def test_waves_of_climbs_are_halved(emulated_cupy):
@@ -335,56 +286,29 @@ def test_few_pairs_are_tried_however_full_the_device_seems(emulated_cupy, monkey
     assert tiles == [(30, 30)] * 4  # 8 kB each
 
 
-@pytest.mark.parametrize("weights", [None, [1] * 58 + [2] * 2], ids=["", "weighted"])
-def test_climbs_among_codes_larger_than_the_device(weights):
-    labels = two_clusters(n=250, r=60)
-    ens = gpc.Ensemble(labels)
-    options = {"threshold": 53, "weights": weights}
-    expected = gpc.least_squares(ens, 2, backend="numpy", **options)
-    assert expected.details["attached"]
-    assert expected.details["sizes"].min() > 1
-    memory = ens.codes.nbytes - 1
-    with emulated(DeviceSpec(multiprocessors=2, memory=memory)) as cupy:
-        found = gpc.least_squares(ens, 2, backend="cupy", **options)
-        assert cupy.machine.device().peak <= memory
-    same_consensus(found, expected)
-
-
-@pytest.mark.parametrize("weights", [None, [1] * 8 + [2] * 2], ids=["", "weighted"])
-@pytest.mark.parametrize("n_clusters", [None, 3])
-def test_least_squares_on_streamed_codes(
-    emulated_cupy, monkeypatch, n_clusters, weights
+def test_codes_of_least_squares_that_do_not_fit_are_an_error_before_any_climb(
+    monkeypatch,
 ):
+    climbed = []
     monkeypatch.setattr(
-        "gpu_consensus.backends.cupy_backend.CupyBackend.hold",
-        lambda self, codes, beside=0: kernel_matrix.Ranges(self.xp, codes, 25),
+        cupy_backend, "add_rem_add", lambda *arguments: climbed.append(arguments)
     )
-    labels, _ = noisy(2, n=60, r=10, k=4, missing=0.2)
-    options = {"threshold": "mean", "weights": weights}
-    expected = gpc.least_squares(labels, n_clusters, backend="numpy", **options)
-    assert expected.n_clusters > 2
-    found = gpc.least_squares(labels, n_clusters, backend="cupy", **options)
-    same_consensus(found, expected)
-
-
-def same_consensus(found, expected):
-    assert found.backend == "cupy"
-    assert np.array_equal(found.labels, expected.labels)
-    assert np.array_equal(found.history, expected.history)
-    assert (found.value, found.objective) == (expected.value, expected.objective)
-    assert found.details["attached"] == expected.details["attached"]
-
-
-def two_clusters(n, r):
-    rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(n)[:, None] % 2, r, axis=1)
-    for new in (rng.integers(2, size=(n, r)), -1):
-        labels = np.where(rng.random((n, r)) < 0.1, new, labels)
-    return labels
+    ens = gpc.Ensemble(noisy(0, n=250, r=60)[0])
+    assert ens.codes.nbytes == 15_000
+    with (
+        emulated(DeviceSpec(multiprocessors=2, memory=14_999)),
+        pytest.raises(DeviceMemoryError) as error,
+    ):
+        gpc.least_squares(ens, 2, backend="cupy")
+    assert str(error.value) == (
+        "the device has no memory left for the codes of least_squares, 15.0 kB; use "
+        "backend='numba' or 'numpy', or free memory that others hold."
+    )
+    assert not climbed
 
 
 def test_codes_leave_the_climbs_their_room(emulated_cupy):
-    """Codes that fit the device are streamed if the climbs beside them do not."""
+    """Codes that fit the device are not held if the climbs beside them do not fit."""
     backend, codes = choose_backend("cupy", None), np.zeros((4, 1000), np.uint8)
     free = backend.gpu.free_memory()
     assert isinstance(backend.hold(codes, free - 3999), StreamedCodes)
@@ -402,12 +326,10 @@ def test_codes_leave_the_climbs_their_room(emulated_cupy):
 
 
 @pytest.mark.filterwarnings("ignore:the device has no memory left for:UserWarning")
-@pytest.mark.filterwarnings("ignore:the host has no pinned memory left:UserWarning")
-@pytest.mark.parametrize("streamed", [False, True])
-def test_no_room_for_a_single_climb_says_what_helps(emulated_cupy, streamed):
+def test_no_room_for_a_single_climb_says_what_helps(emulated_cupy):
     codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(8)
     backend = choose_backend("cupy", None)
-    held = StreamedCodes(emulated_cupy, codes) if streamed else backend.hold(codes)
+    held = backend.hold(codes)
     said = set()
     for first in range(1, 12):
         with (

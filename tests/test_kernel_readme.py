@@ -23,7 +23,6 @@ NUMBERS = {
     "weigh": ([0], [256], [256]),
     "coassociation": ([8448, 32, 32, 32], [32, 32], []),
     "add_rem_add": ([132, 1156, 256], [256], [16]),
-    "add_range": ([1152], [256], [16]),
     "table_sums": ([0], [256], [256]),
     "table_norm": ([0], [32], [32]),
     "table": ([0], [256], [256]),
@@ -88,9 +87,8 @@ def test_blocks_and_grids_are_as_stated(multiprocessors):
             assert launch.grid[1:] == ((high[name],) if name in high else ()), name
     # one block for each tile, and a wave of starts
     assert {launch.grid for launch in found["coassociation"]} == {((-(-N // 32)) ** 2,)}
-    for name in ("add_rem_add", "add_range"):
-        waves = {launch.grid for launch in found[name]}
-        assert max(waves) == (min(N, 16 * multiprocessors),), name
+    waves = {launch.grid for launch in found["add_rem_add"]}
+    assert max(waves) == (min(N, 16 * multiprocessors),)
 
 
 def test_grids_of_many_partitions_end_at_what_cuda_allows():
@@ -141,5 +139,4 @@ def test_shared_bytes_are_as_stated():
     }
     assert static.pop("coassociation") == {8448}
     assert static.pop("add_rem_add") == {132, 1156}
-    assert static.pop("add_range") == {1152}
     assert set().union(*static.values()) == {0}

@@ -170,55 +170,6 @@ MUTANTS = [
     Mutant(
         "one object too many", "add_rem_add", "l < n_samples;", "l <= n_samples;", 2
     ),
-    Mutant(
-        "best to enter of ranges before lost",
-        "add_rem_add",
-        "max(best[0], found.enter)",
-        "found.enter",
-    ),
-    Mutant(
-        "best to leave of ranges before lost",
-        "add_rem_add",
-        "max(best[1], found.leave)",
-        "found.leave",
-    ),
-    Mutant("best of the flip before kept", "add_rem_add", "first > 0 ?", "true ?"),
-    Mutant("ranges all count from 0", "add_rem_add", "twice, first + l)", "twice, l)"),
-    Mutant(
-        "leavers all count from 0", "add_rem_add", "twice, first + l)", "twice, l)", 1
-    ),
-    Mutant(
-        "sign lost in a range",
-        "add_rem_add",
-        "sign = flips[2 * n_climbs + climb]",
-        "sign = 1",
-    ),
-    Mutant(
-        "membership kept in a range",
-        "add_rem_add",
-        "state[object] ^= 1",
-        "state[object] |= 1",
-        1,
-    ),
-    Mutant("flipped again before its range", "add_rem_add", "&& object < n_here ", ""),
-    Mutant(
-        "objects beyond the range",
-        "add_rem_add",
-        "n_partitions, n_here,",
-        "n_partitions, n_samples,",
-    ),
-    Mutant(
-        "best beyond the range",
-        "add_rem_add",
-        "first, n_here, of_warps",
-        "first, n_samples, of_warps",
-    ),
-    Mutant("states of another climb", "add_rem_add", "(i64)flips[climb]", "(i64)climb"),
-    Mutant(
-        "states of another range", "add_rem_add", "* n_samples + first", "* n_samples"
-    ),
-    Mutant("labels of another climb", "add_rem_add", "flipped + climb", "flipped"),
-    Mutant("32-bit row of states", "add_rem_add", "(i64)flips[climb]", "flips[climb]"),
     Mutant("leaving adds", "weigh", "-row_weight[l]", "row_weight[l]"),
     Mutant(
         "uncounted rows leave",
@@ -250,8 +201,8 @@ MUTANTS = [
     Mutant(
         "32-bit index of the flipped",
         "add_rem_add",
-        "row[i * row_stride]",
-        "row[(int)(i * row_stride)]",
+        "rows[threadIdx.x * stride + object]",
+        "rows[(int)(threadIdx.x * stride) + object]",
     ),
     Mutant(
         "32-bit first partition",
@@ -288,8 +239,6 @@ EVERY_RUN = {
     "leaving loses ties in add_rem_add",
     "marks pile up in add_rem_add",
     "missing labels agree in add_rem_add",
-    "best to enter of ranges before lost in add_rem_add",
-    "sign lost in a range in add_rem_add",
 }
 CASES = [
     {"n": n, "n_labels": k_i, "n_clusters": k, "n_restarts": r, "missing": gaps}

@@ -13,7 +13,6 @@ from gpu_consensus.accept.clock import Clock, TimedLauncher
 from gpu_consensus.accept.private import told
 from gpu_consensus.accept.run import Context, Found, NotRun
 from gpu_consensus.backends.cupy_backend import CupyBackend
-from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule, device_recipe
@@ -297,10 +296,4 @@ def _pair_cases(
         "add_rem_add",
         f"{len(starts)} climbs among {few.shape[1]} objects",
         lambda: backend.add_rem_add(held, n_labels, starts, threshold),
-    )
-    streamed = StreamedCodes(backend.xp, few)
-    yield Case(
-        "add_range",
-        f"{len(starts)} climbs among {few.shape[1]} streamed objects",
-        lambda: backend.add_rem_add(streamed, n_labels, starts, threshold),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,6 @@ import numpy.typing as npt
 from gpu_consensus.backends.protocol import Climbs, Codes, Threshold
 from gpu_consensus.checks import IntArray
 from gpu_consensus.progress import Advance
-
-Key = TypeVar("Key", bytes, int)
 
 _LOWEST = np.iinfo(np.int64).min
 _VISITED = 1 << 28  # bytes of visited sets that are remembered on the host
@@ -169,7 +167,7 @@ def numpy_climber(
         ):
             members = np.packbits(step.members)
             here = (position, n_flips)
-            first = first_visitor(visited, members.tobytes(), here, len(members))
+            first = first_visitor(visited, members.tobytes(), here)
             if first != here:
                 return Climb(step.total, n_flips, *first, None)
         return Climb(step.total, n_flips, -1, 0, members)
@@ -178,7 +176,7 @@ def numpy_climber(
 
 
 def first_visitor(
-    visited: dict[Key, tuple[int, int]], key: Key, here: tuple[int, int], key_bytes: int
+    visited: dict[bytes, tuple[int, int]], key: bytes, here: tuple[int, int]
 ) -> tuple[int, int]:
     """Return who reached a set first, (position, flips): ``here`` if nobody did.
 
@@ -187,10 +185,10 @@ def first_visitor(
     Examples
     --------
     >>> visited = {}
-    >>> first_visitor(visited, b"a", (0, 2), 1), first_visitor(visited, b"a", (1, 3), 1)
+    >>> first_visitor(visited, b"a", (0, 2)), first_visitor(visited, b"a", (1, 3))
     ((0, 2), (0, 2))
     """
-    has_room = len(visited) < _VISITED // (key_bytes + _ENTRY)
+    has_room = len(visited) < _VISITED // (len(key) + _ENTRY)
     return visited.setdefault(key, here) if has_room else visited.get(key, here)
 
 

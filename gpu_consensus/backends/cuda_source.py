@@ -83,11 +83,6 @@ def add_rem_add_kernel(code: str, matrix: int) -> Kernel:
     return Kernel("add_rem_add", "add_rem_add", defines, 256)
 
 
-def add_range_kernel(code: str) -> Kernel:
-    """Return the form of ``add_range`` for a type of labels."""
-    return Kernel("add_rem_add", "add_range", (("CODE", code), ("MATRIX", 0)), 256)
-
-
 def code_kernel(name: str, code: str) -> Kernel:
     """Return the form of a kernel that only depends on the type of codes."""
     threads = 1024 if name == "coassociation" else 256
@@ -125,7 +120,6 @@ def all_kernels() -> list[Kernel]:
     names = ("scores", "soft_count", "coassociation")
     forms += [code_kernel(*pair) for pair in product(names, codes)]
     forms += [add_rem_add_kernel(*pair) for pair in product(codes, (0, 1))]
-    forms += [add_range_kernel(code) for code in codes]
     utilities = ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC")
     forms += [table_kernel("table_sums", utility) for utility in utilities]
     forms.append(table_kernel("table_norm", "SEC"))

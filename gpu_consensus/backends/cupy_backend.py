@@ -25,6 +25,8 @@ from gpu_consensus.backends.device_assign import assign_rows
 from gpu_consensus.backends.device_counts import count_rows, weigh_rows
 from gpu_consensus.backends.device_errors import cuda_errors
 from gpu_consensus.backends.device_memory import (
+    ELSEWHERE,
+    DeviceMemoryError,
     DeviceMemoryWarning,
     cured_by,
     for_fewer,
@@ -47,7 +49,6 @@ from gpu_consensus.backends.protocol import (
     TableRecipe,
     Threshold,
 )
-from gpu_consensus.backends.streamed_climbs import climb_streamed
 from gpu_consensus.backends.streamed_codes import LARGE, StreamedCodes, upload
 from gpu_consensus.progress import Advance
 from gpu_consensus.warn import warn
@@ -376,12 +377,13 @@ class CupyBackend:
         similarity: Any = None,
         advance: Advance | None = None,
     ) -> Climbs:
-        """See the Protocol."""
+        """See the Protocol; codes that do not fit the device need the similarities."""
+        if isinstance(codes, StreamedCodes) and similarity is None:
+            raise DeviceMemoryError(
+                "the device has no memory left for the codes of least_squares, "
+                f"{size_text(codes.host.nbytes)}; {ELSEWHERE}."
+            )
         with cuda_errors(), stage("add_rem_add"):
-            if isinstance(codes, StreamedCodes) and similarity is None:
-                return climb_streamed(
-                    self.gpu, codes, n_labels, starts, threshold, advance
-                )
             return add_rem_add(
                 self.gpu, codes, n_labels, starts, threshold, similarity, advance
             )

@@ -189,12 +189,6 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         "kept": b.add_rem_add(
             d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5), d.similarity
         ),
-        "streamed": b.add_rem_add(
-            _streamed(b, d.ensemble.codes[:, d.few]),
-            d.n_labels,
-            d.few[::5],
-            (len(d.n_labels), 5),
-        ),
         "ties": list(_climbs(b, len(d.ensemble.codes))),
     },
     "kmeans": lambda b, d: _blobs(b, d.X),

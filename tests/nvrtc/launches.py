@@ -18,12 +18,10 @@ from gpu_consensus.backends import (
     cuda_add_rem_add,
     cuda_launcher,
     cupy_backend,
-    streamed_climbs,
 )
 from gpu_consensus.backends.cuda_source import Kernel
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import TableRecipe
-from gpu_consensus.backends.streamed_codes import StreamedCodes
 from nvrtc.architectures import Architecture
 
 
@@ -158,10 +156,3 @@ def _every_primitive(
         # no kernel runs, so that nothing says who joined whom
         with mock.patch.object(cuda_add_rem_add, "resolve"):
             backend.add_rem_add(codes, k_i, objects, (0, 1), similarity)
-    streamed = StreamedCodes(cupy, np.zeros(codes.shape, code))
-    with (
-        mock.patch.object(streamed_climbs, "resolve"),
-        # nor what is best: every climb ends with its start
-        mock.patch.object(streamed_climbs, "decide", lambda x, *_: x["sign"].fill(0)),
-    ):
-        backend.add_rem_add(streamed, k_i, objects, (0, 1))
