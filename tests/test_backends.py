@@ -19,7 +19,7 @@ from test_kcc import noisy
 import gpu_consensus as gpc
 from gpu_consensus import backends
 from gpu_consensus.backends import choose_backend
-from gpu_consensus.backends.numpy_backend import NumpyBackend, n_threads
+from gpu_consensus.backends.numpy_backend import n_threads
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.loop.segments import as_table
 
@@ -229,13 +229,6 @@ def test_coassociation_tiles_equal_pair_loops(shape):
             pairs = [(x[l], x[m], k) for x, k in zip(codes, n_labels, strict=True)]
             assert both[a, b] == sum(x != k and y != k for x, y, k in pairs)
             assert same[a, b] == sum(x == y and x != k for x, y, k in pairs)
-
-
-def test_kmeans_separates_what_is_separate():
-    rng = np.random.default_rng(5)
-    X = np.concatenate([rng.normal(c, 0.1, size=(30, 2)) for c in (0, 5, 10)])
-    labels = NumpyBackend().kmeans(X, 3, 0)
-    assert oracles.canonical(labels) == [0] * 30 + [1] * 30 + [2] * 30
 
 
 def test_every_backend_has_the_signatures_of_the_protocol(backend):

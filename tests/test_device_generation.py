@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse
 
 import gpu_consensus as gpc
-from gpu_consensus.backends import choose_backend
 from gpu_consensus.generation import device
 
 
@@ -146,11 +145,23 @@ def test_the_tag_says_whether_cuml_makes_the_partitions(cupy):
     assert not is_loose(cupy.asarray(X), **on_host)
 
 
-def test_kmeans_of_the_backend(cupy):
-    X, truth = blobs()
-    labels = choose_backend("cupy", None).kmeans(X, 3, 0)
-    assert sorted(np.unique(labels.get())) == [0, 1, 2]
-    assert gpc.metrics.adjusted_rand(truth, labels) == 1
+def test_the_doctor_tries_the_kmeans_of_cuml(cupy, monkeypatch):
+    module = importlib.import_module("gpu_consensus.doctor")
+    monkeypatch.setattr(module, "self_test", lambda backend: "")
+    assert gpc.doctor().self_test["cupy"] == ""
+    right = device.cuml_kmeans
+
+    def wrong(*arguments):
+        model = right(*arguments)
+        model.labels_[0] = model.labels_[1]
+        return model
+
+    monkeypatch.setattr(device, "cuml_kmeans", wrong)
+    # object 0 is apart from its 19 fellows, and with 20 others
+    assert gpc.doctor().self_test["cupy"] == (
+        "device 0: WRONG RESULTS, do not use it: cuML's k-means is wrong about 39 of "
+        "1770 pairs of objects whose clusters are far apart"
+    )
 
 
 def test_the_allocator_stays_what_it_was(cupy):
@@ -203,9 +214,9 @@ def test_a_cuml_that_cannot_be_imported_is_said_to_be_broken(cupy, monkeypatch):
     X, _ = blobs()
     with pytest.raises(RuntimeError, match=r"cuml.cluster is installed but cannot be"):
         gpc.generate_partitions(X, 3, n_clusters=3, backend="cupy")
-    module = importlib.import_module("gpu_consensus.doctor.self_test")
-    monkeypatch.setattr(module, "CASES", module.CASES[:2])
-    assert module.self_test(choose_backend("cupy", None)) == ""
+    module = importlib.import_module("gpu_consensus.doctor")
+    monkeypatch.setattr(module, "self_test", lambda backend: "")
+    assert gpc.doctor().self_test["cupy"] == ""
 
 
 def test_without_cupy_or_a_device_the_message_says_so():

@@ -82,8 +82,7 @@ def test_a_wrong_primitive_of_numba_is_found(monkeypatch, name):
     assert name in self_test(backend)
 
 
-# without cuML the device has no k-means to be wrong
-@pytest.mark.parametrize("name", sorted(PROTOCOL - {"kmeans"}))
+@pytest.mark.parametrize("name", sorted(PROTOCOL))
 def test_a_wrong_primitive_of_the_device_is_found(emulated_cupy, monkeypatch, name):
     backend = CupyBackend()
     spoil(monkeypatch, backend, name)

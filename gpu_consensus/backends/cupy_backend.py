@@ -387,21 +387,3 @@ class CupyBackend:
             return add_rem_add(
                 self.gpu, codes, n_labels, starts, threshold, similarity, advance
             )
-
-    def kmeans(
-        self,
-        X: Any,
-        n_clusters: int,
-        seed: int,
-        *,
-        metric: str = "euclidean",
-    ) -> npt.NDArray[np.int32]:
-        """See the Protocol."""
-        from gpu_consensus.generation import device
-
-        device.wants_device("cupy", X, "kmeans")  # or raises, and says why
-        X = device.load_features(X, metric)
-        labels = device.cuml_kmeans(X, n_clusters, seed).labels_
-        _, found = self.xp.unique(labels, return_inverse=True)
-        compact: npt.NDArray[np.int32] = found.astype(np.int32)
-        return compact

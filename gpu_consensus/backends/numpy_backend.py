@@ -277,19 +277,6 @@ class NumpyBackend:
         climber = numpy_climber(codes, n_labels, starts, threshold, similarity)
         return climb_all([climber] * self.n_threads, len(starts), advance)
 
-    def kmeans(
-        self,
-        X: Any,
-        n_clusters: int,
-        seed: int,
-        *,
-        metric: str = "euclidean",
-    ) -> npt.NDArray[np.int32]:
-        """See the Protocol."""
-        from gpu_consensus.kmeans import kmeans
-
-        return kmeans(X, n_clusters, seed, metric=metric)[0]
-
     def _for_each(self, work: Callable[[slice], None], size: int, tile: int) -> None:
         """Do the work tile by tile, on all threads; tiles are independent."""
         tiles = list(_tiles(size, tile))

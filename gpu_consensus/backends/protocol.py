@@ -331,14 +331,3 @@ class Backend(Protocol):
         ``advance`` is called with numbers of starts that are done.
         """
         ...
-
-    def kmeans(
-        self,
-        X: Any,
-        n_clusters: int,
-        seed: int,
-        *,
-        metric: str = "euclidean",
-    ) -> npt.NDArray[np.int32]:
-        """Cluster features; statistically alike on every backend, not equal."""
-        ...

@@ -16,6 +16,7 @@ from gpu_consensus.backends.availability import (
     version_text,
 )
 from gpu_consensus.backends.numpy_backend import n_threads
+from gpu_consensus.doctor.cuml import check_cuml
 from gpu_consensus.doctor.self_test import self_test
 
 _PACKAGES = (
@@ -166,6 +167,8 @@ def _test(name: str) -> str:
 def _compare(name: str) -> str:
     try:
         wrong = self_test(choose_backend(name, None, n_jobs=-1))
+        if name == "cupy":
+            wrong = wrong or check_cuml()
     except Exception as error:
         return f"FAILED, do not use it: {_told(error)}"
     return wrong and f"WRONG RESULTS, do not use it: {wrong}"

@@ -14,7 +14,6 @@ from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.doctor.reference import Reference
 from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.generation.device import why_not_on_device
 from gpu_consensus.loop.problem import Rule
 from gpu_consensus.loop.refine import refine
 from gpu_consensus.loop.segments import Segments
@@ -49,7 +48,6 @@ class Data(NamedTuple):
     objects: npt.NDArray[np.int64]
     few: npt.NDArray[np.int64]
     limit: FloatArray
-    X: FloatArray
     codes: Any
     few_codes: Any
     similarity: Any
@@ -110,7 +108,6 @@ def make_data(case: Case) -> Data:
         np.flatnonzero(rng.random(n) < 0.3),
         everyone,
         np.append(rng.random(k), -np.inf),
-        rng.normal(size=(60, 3)) + 1000.0 * (np.arange(60) % 3)[:, None],
         ens.codes,
         few,
         pairs.same.astype(codes.dtype),
@@ -191,7 +188,6 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         ),
         "ties": list(_climbs(b, len(d.ensemble.codes))),
     },
-    "kmeans": lambda b, d: _blobs(b, d.X),
     "label_sums": lambda b, d: b.label_sums(
         d.offsets, d.counts, d.ensemble.marginals.copy(), True
     ),
@@ -331,14 +327,6 @@ def _of_rows(data: Data) -> list[npt.NDArray[Any]]:
     """Return clusters of distinct rows before and after a step."""
     number = len(_groups(data).first)
     return [np.ascontiguousarray(x[:, :number]) for x in (data.before, data.after)]
-
-
-def _blobs(backend: Backend, X: FloatArray) -> Any:
-    """Return which objects share a cluster; the features leave no doubt."""
-    if backend.name == "cupy" and why_not_on_device(X, "kmeans"):
-        backend = Reference(1)  # without cuML there is no such primitive to test
-    labels = backend.to_host(backend.kmeans(X, 3, 0))
-    return np.unique(labels), labels[:, None] == labels
 
 
 def _refine(backend: Backend, data: Data, utility: str) -> Any:
