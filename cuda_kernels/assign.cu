@@ -150,15 +150,14 @@ __device__ __forceinline__ void decide(const Arguments& a, const float (&score)[
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    assign(const CODE* codes, i64 stride, i64 row_begin, i64 row_end,
-           const int* first_row, const Piece* pieces, int n_pieces, const float* table,
+    assign(const CODE* codes, i64 stride, i64 n_rows, const int* first_row,
+           const Piece* pieces, int n_pieces, const float* table,
            const float* row_table, const float* row_weight, int n_columns,
            int column_begin, int column_end, int n_clusters, int* winner, float* best,
            float* second) {
     extern __shared__ float4 shared[];
-    const Arguments a = {codes + row_begin, stride,    first_row,    pieces,
-                         n_pieces,          n_columns, column_begin, column_end};
-    const i64 n_rows = row_end - row_begin;
+    const Arguments a = {codes,    stride,    first_row,    pieces,
+                         n_pieces, n_columns, column_begin, column_end};
     const i64 step = (i64)gridDim.x * blockDim.x * ROWS;
     bool staged = false;
     for (i64 base = (i64)blockIdx.x * blockDim.x * ROWS; base < n_rows; base += step) {

@@ -12,12 +12,10 @@
 // Compiled for CODE (u8, u16) and CLUSTER (u8, u16, u32).
 
 extern "C" __global__ void __launch_bounds__(256, 4)
-    count(const CODE* codes, i64 stride, i64 row_begin, i64 row_end,
-          const int* first_row, const int* groups, int n_groups, int shared_bins,
-          const CLUSTER* before, const CLUSTER* after, int n_restarts, int n_clusters,
-          i64* counts) {
+    count(const CODE* codes, i64 stride, i64 n_rows, const int* first_row,
+          const int* groups, int n_groups, int shared_bins, const CLUSTER* before,
+          const CLUSTER* after, int n_restarts, int n_clusters, i64* counts) {
     extern __shared__ int histogram[];
-    const i64 n_rows = row_end - row_begin;
     for (int work = blockIdx.y; work < n_groups * n_restarts; work += gridDim.y) {
         const int g = work / n_restarts, q = work % n_restarts;
         const int begin = groups[g], end = groups[g + 1], first = first_row[begin];
@@ -32,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
             const u32 was = before ? before[q * n_rows + l] : n_clusters;
             if (is == was) continue;
             for (int i = begin; i < end; ++i) {
-                const int label = codes[(i64)i * stride + row_begin + l];
+                const int label = codes[(i64)i * stride + l];
                 const i64 line = first_row[i] - first + label;
                 if (fits) {
                     int* bin = histogram + line * n_clusters;

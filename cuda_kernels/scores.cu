@@ -5,17 +5,14 @@
 // Compiled for CODE u8, u16.
 
 extern "C" __global__ void __launch_bounds__(256, 4)
-    scores(const CODE* codes, i64 stride, i64 row_begin, i64 row_end,
-           const int* first_row, int n_partitions, const double* table, int n_columns,
-           double* out) {
-    const i64 n_rows = row_end - row_begin;
+    scores(const CODE* codes, i64 stride, i64 n_rows, const int* first_row,
+           int n_partitions, const double* table, int n_columns, double* out) {
     for (i64 l = (i64)blockIdx.x * blockDim.y + threadIdx.y; l < n_rows;
          l += (i64)gridDim.x * blockDim.y) {
         for (int column = threadIdx.x; column < n_columns; column += blockDim.x) {
             double score = 0.0;
             for (int i = 0; i < n_partitions; ++i) {
-                const i64 line =
-                    first_row[i] + (i64)codes[(i64)i * stride + row_begin + l];
+                const i64 line = first_row[i] + (i64)codes[(i64)i * stride + l];
                 score += __ldg(table + line * n_columns + column);
             }
             out[l * n_columns + column] = score;

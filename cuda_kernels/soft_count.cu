@@ -7,11 +7,10 @@
 // u8, u16.
 
 extern "C" __global__ void __launch_bounds__(256, 4)
-    soft_count(const CODE* codes, i64 stride, i64 row_begin, i64 row_end,
-               const int* first_row, int n_partitions, int shared_lines,
-               const double* responsibilities, int n_columns, i64* counts) {
+    soft_count(const CODE* codes, i64 stride, i64 n_rows, const int* first_row,
+               int n_partitions, int shared_lines, const double* responsibilities,
+               int n_columns, i64* counts) {
     extern __shared__ i64 sums[];
-    const i64 n_rows = row_end - row_begin;
     const int thread = threadIdx.y * blockDim.x + threadIdx.x;
     const int n_threads = blockDim.x * blockDim.y;
     const int n_tiles = (n_columns + 31) / 32;
@@ -27,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
             if (column >= n_columns) continue;
             const double share = responsibilities[l * n_columns + column];
             const i64 units = (i64)rint(share * 4294967296.0);
-            const i64 label = codes[(i64)i * stride + row_begin + l];
+            const i64 label = codes[(i64)i * stride + l];
             if (fits)
                 gpc_add(sums + 32 * label + threadIdx.x, units);
             else

@@ -9,11 +9,9 @@
 // Compiled for CODE (u8, u16) and CLUSTER (u8, u16, u32).
 
 extern "C" __global__ void __launch_bounds__(256, 4)
-    weigh(const CODE* codes, i64 stride, i64 row_begin, i64 row_end,
-          const int* first_row, int n_partitions, const CLUSTER* before,
-          const CLUSTER* after, const i64* row_weight, int n_restarts, int n_clusters,
-          i64* out) {
-    const i64 n_rows = row_end - row_begin;
+    weigh(const CODE* codes, i64 stride, i64 n_rows, const int* first_row,
+          int n_partitions, const CLUSTER* before, const CLUSTER* after,
+          const i64* row_weight, int n_restarts, int n_clusters, i64* out) {
     for (i64 l = (i64)blockIdx.x * blockDim.x + threadIdx.x; l < n_rows;
          l += (i64)gridDim.x * blockDim.x) {
         for (int q = 0; q < n_restarts; ++q) {
@@ -21,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
             const u32 was = before ? before[q * n_rows + l] : n_clusters;
             if (is == was) continue;
             for (int i = 0; i < n_partitions; ++i) {
-                const int label = codes[(i64)i * stride + row_begin + l];
+                const int label = codes[(i64)i * stride + l];
                 if (first_row[i] + label != first_row[i + 1] - 1) continue;
                 i64* sums = out + ((i64)i * n_restarts + q) * n_clusters;
                 if (is < n_clusters) gpc_add(sums + is, row_weight[l]);

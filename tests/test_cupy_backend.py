@@ -410,8 +410,8 @@ def test_a_large_device_asks_for_two_buffers_of_256_mib(monkeypatch):
 @both_devices
 @pytest.mark.parametrize("n_clusters", [3, 20])
 def test_rows_beyond_32_bits(tmp_path, device, code, n_clusters):
-    """Every form of ``assign``, and all other kernels over rows, begin beyond row 2^31;
-    partition 2 begins beyond 2^32 codes."""
+    """Every form of ``assign``, and all other kernels over rows: partition 2 begins
+    beyond 2^32 codes."""
     with emulated(device):
         far_rows.check_rows(choose_backend("cupy", None), tmp_path, code, n_clusters)
 

@@ -178,24 +178,16 @@ MUTANTS = [
         "if (was <= n_clusters)",
     ),
     Mutant("restarts mixed up", "weigh", "after[q * n_rows + l]", "after[l]"),
-    Mutant("first row forgotten", "assign", "codes + row_begin", "codes"),
-    Mutant("31-bit first row", "assign", "codes + row_begin", "codes + (int)row_begin"),
     Mutant("32-bit index", "assign", "(i64)i * a.stride", "(u32)i * (u32)a.stride"),
     *(
-        mutant
-        for file in ("count", "scores", "soft_count", "weigh")
-        for mutant in (
-            Mutant("first row forgotten", file, "stride + row_begin + l", "stride + l"),
-            Mutant("31-bit first row", file, "+ row_begin + l", "+ (int)row_begin + l"),
-            Mutant("32-bit index", file, "(i64)i * stride", "(u32)i * (u32)stride"),
-        )
+        Mutant("32-bit index", file, "(i64)i * stride", "(u32)i * (u32)stride")
+        for file in ("count", "scores", "soft_count", "weigh", "coassociation")
     ),
-    *(
-        Mutant("32-bit index", *where)
-        for where in (
-            ("coassociation", "(i64)i * stride", "(u32)i * (u32)stride"),
-            ("add_rem_add", "rows[i * stride + l]", "rows[(int)(i * stride) + l]"),
-        )
+    Mutant(
+        "32-bit index",
+        "add_rem_add",
+        "rows[i * stride + l]",
+        "rows[(int)(i * stride) + l]",
     ),
     Mutant("31-bit object", "coassociation", "+ objects[at]]", "+ (int)objects[at]]"),
     Mutant(
@@ -230,7 +222,7 @@ EVERY_RUN = {
     "ties go to any cluster in assign",
     "one copy serves all lanes in assign",
     "32-bit index in count",
-    "first row forgotten in weigh",
+    "restarts mixed up in weigh",
     "shared update not atomic in count",
     "off-by-one bin in count",
     "weight of another type in assign",

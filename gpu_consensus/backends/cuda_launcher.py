@@ -99,7 +99,6 @@ class Launcher:
         return (
             codes,
             np.int64(stride),
-            np.int64(0),
             np.int64(codes.shape[1]),
             self.constant(offsets.astype(np.int32)),
         )
