@@ -1,7 +1,8 @@
 """The command ``gpu-consensus``.
 
-Exit codes: 0 done; 1 the run failed; 2 the call or the input is wrong. An error is one
-line on standard error that says what is wrong and how to mend it.
+Exit codes: 0 done; 1 the run failed; 2 the call or the input is wrong; 130 interrupted
+by Ctrl-C, 143 by SIGTERM. An error is one line on standard error that says what is
+wrong and how to mend it.
 
 Results are printed when all work is done and ``--output`` is written. A reader that
 goes away before the end, as ``head`` does, loses nothing but text: the code is 0.
@@ -21,13 +22,13 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 import gpu_consensus as gpc
-from gpu_consensus import backends, cli_options, examples, tables
+from gpu_consensus import backends, cli_options, examples, signals, storage, tables
 from gpu_consensus.checks import check_choice, check_int, check_n_clusters
 from gpu_consensus.encoding import encode
 from gpu_consensus.loop.utilities import parse_utility
@@ -46,6 +47,12 @@ _MEASURES = (
 
 class _RunError(RuntimeError):
     """The run failed, for a reason that a person can read."""
+
+
+def run() -> NoReturn:
+    """Be the program: run the command line, end when told to, and exit."""
+    signals.watch_signals()
+    sys.exit(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,8 +74,8 @@ def _main(argv: Sequence[str] | None) -> int:
             return int(stop.code or 0)
         show_traceback = arguments.traceback
         arguments.run(arguments)
-    except KeyboardInterrupt:
-        return _fail("interrupted", 1, show_traceback)
+    except KeyboardInterrupt as error:
+        return signals.say_ended(error)
     except _RunError as error:
         return _fail(str(error), 1, show_traceback)
     except (ValueError, TypeError, OSError, backends.BackendError) as error:
@@ -153,6 +160,9 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = command("doctor", _doctor, "Tell what runs on this machine.")
     doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.add_argument(
+        "--quick", action="store_true", help="versions and backends, no self-test"
+    )
     return parser
 
 
@@ -250,7 +260,7 @@ def _codes(name: str, labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def _doctor(arguments: argparse.Namespace) -> None:
-    found = gpc.doctor()
+    found = gpc.doctor(quick=arguments.quick)
     _print(json.dumps(found.as_dict(), indent=2) if arguments.json else str(found))
     if not found.healthy:
         raise _RunError(
@@ -358,18 +368,11 @@ def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _check_ensemble_output(path: Path) -> None:
     """Refuse a path that :meth:`Ensemble.save` would refuse after the work."""
-    if path.suffix == ".npz":
-        if path.is_dir():
-            raise IsADirectoryError(
-                f"--output {str(path)!r} is a folder; choose the name of a file."
-            )
-    elif path.exists() and not (
-        path.is_dir() and {p.name for p in path.iterdir()} <= {"codes.npy", "meta.json"}
-    ):
-        raise FileExistsError(
-            f"--output {str(path)!r} exists and is not an ensemble; choose another "
-            "path."
+    if path.suffix == ".npz" and path.is_dir():
+        raise IsADirectoryError(
+            f"--output {str(path)!r} is a folder; choose the name of a file."
         )
+    storage.check_replaceable("--output ", path)
     tables.check_writable("--output", path)
 
 
@@ -400,4 +403,4 @@ def _class_counts(y: npt.NDArray[np.int64], widths: list[int]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

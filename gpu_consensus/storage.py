@@ -33,6 +33,7 @@ if sys.platform != "win32":
 FORMAT = "gpu_consensus.Ensemble"
 VERSION = 1
 _CODES = re.compile(r"codes-[0-9a-f]{16}\.npy")
+_unfinished: set[Path] = set()
 _OURS = re.compile(rf"{_CODES.pattern}|\.meta\.json\.[0-9a-f]{{16}}")
 
 
@@ -86,12 +87,26 @@ def save(
         text = np.str_(json.dumps(meta))
         write_atomic(path, lambda file: np.savez(file, codes=codes, meta=text))
         return
-    if path.exists() and not _is_ours(path):
-        raise FileExistsError(
-            f"{str(path)!r} exists and is not an ensemble; choose another path."
-        )
+    check_replaceable("", path)
     with _explain_failure(path):
         _save_folder(path, codes, meta)
+
+
+def check_replaceable(option: str, path: Path) -> None:
+    """Raise an error if ``path`` is there and no ensemble may take its place.
+
+    A file ending in .npz is replaced by the next one, as any output is.
+    """
+    if path.suffix != ".npz" and path.exists() and not _is_ours(path):
+        raise FileExistsError(
+            f"{option}{str(path)!r} exists and is not an ensemble; choose another path."
+        )
+
+
+def remove_unfinished() -> None:
+    """Remove files that are being written, before the process is ended by force."""
+    for path in list(_unfinished):
+        _remove(path)
 
 
 def load(path: str | os.PathLike[str], *, mmap: bool) -> Stored:
@@ -159,7 +174,8 @@ def _save_folder(path: Path, codes: npt.NDArray[Any], meta: dict[str, Any]) -> N
     with _at_work(path) as handle:
         before = _current_codes(path)
         try:
-            _write(path / name, lambda file: np.save(file, codes))
+            with _listed(path / name):
+                _write(path / name, lambda file: np.save(file, codes))
             _sync(handle)
             _replace(path / "meta.json", lambda file: file.write(text))
             _sync(handle)
@@ -230,12 +246,23 @@ def _explain_failure(path: Path) -> Iterator[None]:
 
 def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with _listed(temporary):
+        try:
+            _write(temporary, write)
+            temporary.replace(path)
+        except BaseException:
+            _remove(temporary)
+            raise
+
+
+@contextmanager
+def _listed(path: Path) -> Iterator[None]:
+    """Know a file as unfinished; the list ends before anything relies on the file."""
+    _unfinished.add(path)
     try:
-        _write(temporary, write)
-        temporary.replace(path)
-    except BaseException:
-        _remove(temporary)
-        raise
+        yield
+    finally:
+        _unfinished.discard(path)
 
 
 def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -158,6 +158,24 @@ def test_doctor(capsys):
     assert module.stderr == ""
 
 
+def test_doctor_without_tests(capsys):
+    code, out, _ = run(capsys, "doctor", "--quick")
+    assert code == 0
+    assert "numpy     can run (not tested)" in out
+    assert f"package   numpy {np.__version__}" in out
+    code, out, _ = run(capsys, "doctor", "--quick", "--json")
+    assert json.loads(out)["self_test"] == {}
+
+
+@pytest.mark.parametrize("name", ["ensemble", "ensemble.npz"])
+def test_an_ensemble_takes_the_place_of_an_older_one(capsys, tmp_path, name):
+    call = ("generate", "--example", "iris", "--output", tmp_path / name, "--seed", 0)
+    assert run(capsys, *call, "--n-partitions", 2)[0] == 0
+    assert run(capsys, *call, "--n-partitions", 3)[0] == 0
+    assert gpc.Ensemble.load(tmp_path / name).n_partitions == 3
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 def test_version_and_help(capsys):
     assert run(capsys, "--version")[1].strip() == gpc.__version__
     for command in ("cluster", "generate", "consensus", "evaluate", "doctor"):

@@ -46,8 +46,8 @@ class Diagnosis:
     backends : dict
         For each backend an empty string, or why it cannot run and what to do.
     self_test : dict
-        For each backend that can run an empty string, or what is wrong with it: how it
-        differs from numpy, or the error that ended the test.
+        For each backend that was tested an empty string, or what is wrong with it: how
+        it differs from numpy, or the error that ended the test. Empty with ``quick``.
     auto : str
         What ``backend="auto"`` chooses for arrays on the host, and why; or why it
         cannot choose.
@@ -75,7 +75,8 @@ class Diagnosis:
             f"auto      {self.auto}",
         ]
         for name, reason in self.backends.items():
-            lines.append(f"{name:<9} {reason or self.self_test[name] or 'works'}")
+            wrong = self.self_test.get(name, "can run (not tested)")
+            lines.append(f"{name:<9} {reason or wrong or 'works'}")
         for part, number in self.cuda.items():
             lines.append(f"cuda      {part} {number}")
         for device in self.devices:
@@ -93,13 +94,22 @@ class Diagnosis:
         return not any(self.self_test.values())
 
 
-def doctor() -> Diagnosis:
+def doctor(*, quick: bool = False) -> Diagnosis:
     """Look at this machine: backends, devices, versions, and a test of each backend.
 
     On a machine with a GPU this is the first thing to run: it compares every primitive
     of every backend, and a few fits, with the reference and finds a wrong kernel.
     Whatever is broken is told in the report and not raised. It takes seconds; the first
     time more, while numba compiles.
+
+    Parameters
+    ----------
+    quick : bool, default False
+        Leave the tests out: what is there, in about a second.
+
+    Returns
+    -------
+    Diagnosis
 
     Examples
     --------
@@ -117,7 +127,9 @@ def doctor() -> Diagnosis:
         devices=_devices(),
         backends=reasons,
         self_test={
-            name: _try(_test, name) for name, reason in reasons.items() if not reason
+            name: _try(_test, name)
+            for name, reason in reasons.items()
+            if not reason and not quick
         },
         auto=_auto(),
     )

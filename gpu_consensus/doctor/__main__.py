@@ -2,7 +2,8 @@
 
 import sys
 
-from gpu_consensus.cli import main
+from gpu_consensus.cli import run
 
 if __name__ == "__main__":
-    sys.exit(main(["doctor", *sys.argv[1:]]))
+    sys.argv.insert(1, "doctor")
+    run()

@@ -1,0 +1,87 @@
+"""A command that ends soon after SIGTERM or Ctrl-C, and leaves nothing half done.
+
+Python runs a signal's handler in the main thread, once that thread is back in Python,
+and at exit waits for all others: either may take minutes while threads compute. And a
+process that is number 1, as in a container, is not ended by SIGTERM at all unless it
+handles it. So a watching thread hears of the signal at once, gives the program a moment
+to end by itself, and then ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+from types import FrameType
+
+from gpu_consensus.storage import remove_unfinished
+
+_SHOW_CURSOR = "\x1b[?25h"
+_WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+_patience = 0.6
+_said = threading.Event()
+
+
+class Terminated(KeyboardInterrupt):
+    """The program was told to end by SIGTERM; it cleans up as after Ctrl-C."""
+
+
+def watch_signals() -> None:
+    """End soon after SIGTERM or Ctrl-C, from here until the end of the process."""
+    here, there = socket.socketpair()
+    there.setblocking(False)  # as set_wakeup_fd demands
+    signal.set_wakeup_fd(there.detach(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGTERM, _terminate)
+    threading.Thread(
+        target=_watch, args=(here,), name="gpc-signals", daemon=True
+    ).start()
+
+
+def be_patient(seconds: float) -> None:
+    """Give the program longer to end by itself, because it has something to write.
+
+    A second signal ends it at once.
+    """
+    global _patience
+    _patience = seconds
+
+
+def say_ended(error: KeyboardInterrupt) -> int:
+    """Say that a signal ended the program; return its exit code.
+
+    That is 128 and the number of the signal, as in shells.
+    """
+    number = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+    _say(number)
+    return 128 + number
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _watch(here: socket.socket) -> None:
+    """Wait for a signal, then for the program to end, then end it."""
+    number = 0
+    while number not in _WORDS:  # others have handlers of their own
+        number = here.recv(1)[0]
+    here.settimeout(_patience)
+    with contextlib.suppress(TimeoutError):
+        here.recv(1)
+    remove_unfinished()
+    with contextlib.suppress(OSError, ValueError):
+        if sys.stderr.isatty():
+            sys.stderr.write(_SHOW_CURSOR)  # a progress bar hides it
+    if not _said.is_set():
+        _say(signal.Signals(number))
+    os._exit(128 + number)
+
+
+def _say(number: signal.Signals) -> None:
+    _said.set()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"gpu-consensus: {_WORDS[number]}\n")
+        sys.stderr.flush()
