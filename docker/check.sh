@@ -132,8 +132,14 @@ make_base() { # Debian's smallest system with Python; the mirror stays in apt's 
 }
 
 build() { # build TARGET: the whole output is in a log
-    local log=$state/build-$1.log command=(docker build)
-    [[ $engine == docker ]] || command=(buildah bud --isolation chroot --format docker --layers --pull=never)
+    local log=$state/build-$1.log command=(docker build) name
+    if [[ $engine == podman ]]; then
+        command=(buildah bud --isolation chroot --format docker --layers --pull=never)
+        # buildah takes a kept layer with the labels of the build that made it
+        for name in ${keep:+version revision created}; do
+            command+=(--label "org.opencontainers.image.$name=${!name}")
+        done
+    fi
     DOCKER_BUILDKIT=1 TMPDIR=$state/tmp "${command[@]}" -f docker/Dockerfile --target "$1" -t "$image:$1" \
         ${base:+--build-arg BASE="$base"} "${secrets[@]}" \
         --build-arg VERSION="$version" --build-arg REVISION="$revision" --build-arg CREATED="$created" \
