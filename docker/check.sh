@@ -303,7 +303,8 @@ check_signals() {
         seconds=$(since "$begun")
         expect "$wanted" "$code" "SIG$signal to a running job, process 1 without --init, $seconds s"
         "$engine" logs "$run_id-$signal" 2>&1 | shown
-        holds "SIG$signal ends it in about a second, with the time the engine takes" below "$seconds" 1.5
+        # a second, and what the engine takes on a busy machine; unheard, it would be ten
+        holds "SIG$signal is heard at once" below "$seconds" 2
         "$engine" rm -fv "$run_id-$signal" >/dev/null
     done
     holds "no labels of an ended job" test ! -e "$work/data/never.csv"
