@@ -346,7 +346,7 @@ check_gpu() { # check_gpu TARGET: there is no device, and it says so
     expect 0 "$code" "$1: doctor --quick"
     shown "$work/out"
     holds "$1: says that no device is usable, or which is" \
-        grep -qE '^cupy .*no CUDA device|^device ' "$work/out"
+        grep -qE '^cupy .*no usable CUDA device|^device ' "$work/out"
 }
 
 version=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' gpu_consensus/__init__.py)
