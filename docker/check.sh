@@ -347,6 +347,13 @@ check_gpu() { # check_gpu TARGET: there is no device, and it says so
     shown "$work/out"
     holds "$1: says that no device is usable, or which is" \
         grep -qE '^cupy .*no usable CUDA device|^device ' "$work/out"
+    holds "$1: its NVRTC compiles the kernels" run --entrypoint python "$image:$1" -c '
+from cupy.cuda import nvrtc
+from gpu_consensus.backends.cuda_source import OPTIONS, all_kernels, source
+for kernel in all_kernels():
+    program = nvrtc.createProgram(kernel.macros + source(kernel.file), kernel.file, (), ())
+    nvrtc.compileProgram(program, (*OPTIONS, "--gpu-architecture=sm_80"))
+print(len(all_kernels()), "forms for sm_80 by NVRTC", *nvrtc.getVersion())'
 }
 
 version=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' gpu_consensus/__init__.py)
