@@ -52,16 +52,17 @@ rm -rf "$work" && mkdir "$work"
 
 clean_up() {
     local mounted
-    "$engine" ps -aq --filter "name=$run_id" | xargs -r "$engine" rm -fv >/dev/null 2>&1 || true
-    "$engine" volume rm -f "$run_id" >/dev/null 2>&1 || true
+    set +e # whatever is not there need not go
+    "$engine" ps -aq --filter "name=$run_id" | xargs -r "$engine" rm -fv >/dev/null 2>&1
+    "$engine" volume rm -f "$run_id" >/dev/null 2>&1
     rm -rf "$work" "$state/layers" "$state/secrets"
     if [[ ! $keep ]]; then
         if [[ $engine == docker ]]; then
-            docker image rm -f "$image:cpu" "$image:gpu" "$image:gpu-cuml" >/dev/null 2>&1 || true
+            docker image rm -f "$image:cpu" "$image:gpu" "$image:gpu-cuml" >/dev/null 2>&1
         else
             # innermost first: layers of a build that was interrupted
             findmnt -rno TARGET | grep "^$state/" | sort -r | while read -r mounted; do
-                umount -l "$mounted" || true
+                umount -l "$mounted"
             done
         fi
         rm -rf --one-file-system "$state"
