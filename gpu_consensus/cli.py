@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 import gpu_consensus as gpc
 from gpu_consensus import backends, cli_options, examples, signals, storage, tables
+from gpu_consensus.backends.device_errors import DeviceLostError
 from gpu_consensus.checks import check_choice, check_int, check_n_clusters
 from gpu_consensus.encoding import encode
 from gpu_consensus.loop.utilities import parse_utility
@@ -76,7 +77,7 @@ def _main(argv: Sequence[str] | None) -> int:
         arguments.run(arguments)
     except KeyboardInterrupt as error:
         return signals.say_ended(error)
-    except _RunError as error:
+    except (_RunError, DeviceLostError) as error:
         return _fail(str(error), 1, show_traceback)
     except (ValueError, TypeError, OSError, backends.BackendError) as error:
         return _fail(str(error), 2, show_traceback)

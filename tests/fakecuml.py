@@ -53,7 +53,17 @@ def installed(cupy, kind=np.int32):
     cuml.__spec__ = ModuleSpec("cuml", loader=None, is_package=True)
     cluster.__spec__ = ModuleSpec("cuml.cluster", loader=None)
     cuml.__path__ = []
-    cuml.cluster, cluster.KMeans = cluster, make_kmeans(cupy, kind)
+    cuml.cluster = cluster
+
+    def load(name):
+        """Do on first use what the real one does when it is imported."""
+        if name != "KMeans":
+            raise AttributeError(name)
+        cupy.cuda.set_allocator("RMM's")
+        cluster.KMeans = make_kmeans(cupy, kind)
+        return cluster.KMeans
+
+    cluster.__getattr__ = load
     before = {name: sys.modules.get(name) for name in ("cuml", "cuml.cluster")}
     sys.modules.update({"cuml": cuml, "cuml.cluster": cluster})
     try:

@@ -318,7 +318,10 @@ def test_absent_cupy_says_what_to_install(monkeypatch):
 def test_cupy_without_a_device_says_so(monkeypatch):
     """A stand-in for the one CuPy call in question: CuPy itself is optional."""
     fake = types.ModuleType("cupy")
-    fake.cuda = types.SimpleNamespace(is_available=lambda: False)
+    runtime = types.SimpleNamespace(
+        driverGetVersion=lambda: 12_090, runtimeGetVersion=lambda: 12_090
+    )
+    fake.cuda = types.SimpleNamespace(is_available=lambda: False, runtime=runtime)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: object())
     with pytest.raises(RuntimeError, match="finds no usable CUDA device"):

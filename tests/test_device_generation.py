@@ -153,6 +153,27 @@ def test_kmeans_of_the_backend(cupy):
     assert gpc.metrics.adjusted_rand(truth, labels) == 1
 
 
+def test_the_allocator_stays_what_it_was(cupy):
+    """Importing cuML gives CuPy that of RMM, whose memory nobody accounts for."""
+    X, _ = blobs()
+    for allocator in ("CuPy's pool", "the user's own"):
+        cupy.cuda.set_allocator(allocator)
+        gpc.generate_partitions(X, 3, n_clusters=3, backend="cupy", random_state=0)
+        assert cupy.cuda.get_allocator() == allocator
+
+
+def test_a_product_without_cublas_says_what_to_install(cupy, monkeypatch):
+    def missing(self, other):
+        raise ImportError('Failure finding "libcublasLt.so.13 or libcublasLt.so.12"')
+
+    monkeypatch.setattr(cupy.ndarray, "__matmul__", missing)
+    X, _ = blobs()
+    options = {"n_clusters": 3, "backend": "cupy", "random_state": 0}
+    with pytest.raises(RuntimeError, match="need cuBLAS, which is not installed; run"):
+        gpc.generate_partitions(X, 3, "projection", n_components=2, **options)
+    gpc.generate_partitions(X, 3, "rfs", **options)  # which needs no product
+
+
 def test_without_cuml_the_message_says_what_to_do(emulated_cupy, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -191,7 +212,7 @@ def test_without_cupy_or_a_device_the_message_says_so():
     X, _ = blobs()
     for module, words in (
         (None, "CuPy is not installed; run pip install"),
-        (cudaemu.make_cupy(()), "finds no usable CUDA device"),
+        (cudaemu.make_cupy(()), "there is no NVIDIA driver"),
     ):
         with cudaemu.installed(module), pytest.raises(RuntimeError, match=words):
             gpc.generate_partitions(X, 3, n_clusters=3, backend="cupy")

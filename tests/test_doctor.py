@@ -1,6 +1,7 @@
 """The self-test finds a primitive that is wrong, whichever it is."""
 
 import importlib
+import importlib.metadata
 import types
 
 import pytest
@@ -197,8 +198,9 @@ def test_devices_are_listed_whatever_is_wrong_with_them(monkeypatch):
 def test_versions_are_told_where_no_device_is_usable():
     with installed(make_cupy(())):
         report = gpc.doctor()
-    assert "finds no usable CUDA device" in report.backends["cupy"]
+    assert "there is no NVIDIA driver" in report.backends["cupy"]
     assert set(report.cuda) == {"driver", "runtime", "nvrtc"}
+    assert report.cuda["driver"] == "not installed"
     with installed(None):
         assert gpc.doctor().cuda == {}
 
@@ -211,9 +213,11 @@ def test_right_backends_pass():
 @pytest.mark.parametrize("name", ["cupy-cuda13x", "cupy"])
 def test_packages_go_by_the_name_they_were_installed_as(monkeypatch, name):
     module = importlib.import_module("gpu_consensus.doctor")
-    version = module._version
+    version = importlib.metadata.version
     monkeypatch.setattr(
-        module, "_version", lambda asked: "14.0" if asked == name else version(asked)
+        importlib.metadata,
+        "version",
+        lambda asked: "14.0" if asked == name else version(asked),
     )
     found = module._packages()
     assert found[name] == "14.0"

@@ -19,6 +19,7 @@ LEFT_OUT = {
     "test_bench.py": "tables of the benchmark, which names its backends",
     "test_collapse.py": "compiled loops alone",
     "test_cupy_backend.py": "the device alone",
+    "test_device_errors.py": "the device alone",
     "test_device_generation.py": "the device alone",
     "test_device_memory.py": "the device alone",
     "test_gpu.py": "the device alone",

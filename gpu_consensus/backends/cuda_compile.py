@@ -6,7 +6,8 @@ import functools
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from gpu_consensus.backends.cuda_source import Kernel, source
+from gpu_consensus.backends.cuda_source import OPTIONS, Kernel, source
+from gpu_consensus.backends.device_errors import is_out_of_memory
 
 
 @functools.cache
@@ -15,19 +16,22 @@ def compiled(kernel: Kernel, device: int) -> Any:
     import cupy
 
     try:
-        module = cupy.RawModule(code=source(kernel.file), options=kernel.options)
+        text = kernel.macros + source(kernel.file)
+        module = cupy.RawModule(code=text, options=OPTIONS)
         return module.get_function(kernel.name)
     except cupy.cuda.compiler.CompileException as error:
         raise RuntimeError(
             f"the CUDA kernel {kernel} failed to compile with options "
-            f"{' '.join(kernel.options)}; run gpu-consensus doctor, and report its "
+            f"{' '.join(OPTIONS)}; run gpu-consensus doctor, and report its "
             f"output with this log: {error}"
         ) from error
     except RuntimeError as error:
+        if is_out_of_memory(error):  # a full device has no room for a kernel either
+            raise
         # how CuPy says that it cannot load NVRTC, or that the driver refuses the kernel
         raise RuntimeError(
             f"CuPy cannot make the CUDA kernel {kernel} with options "
-            f"{' '.join(kernel.options)}; if NVRTC is missing, run pip install "
+            f"{' '.join(OPTIONS)}; if NVRTC is missing, run pip install "
             "'gpu-consensus[cuda12]' (or cuda13), then gpu-consensus doctor; CuPy "
             f"says: {error}"
         ) from error

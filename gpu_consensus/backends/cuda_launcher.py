@@ -10,6 +10,7 @@ import numpy.typing as npt
 from gpu_consensus.arrays import on_device
 from gpu_consensus.backends.cuda_compile import compiled
 from gpu_consensus.backends.cuda_source import Kernel
+from gpu_consensus.backends.device_errors import cuda_errors
 from gpu_consensus.backends.protocol import Codes, Offsets
 
 _MOST_CONSTANTS = 64  # a fit has about eight
@@ -81,11 +82,12 @@ class Launcher:
         """
         if 0 in grid:
             return
-        function = compiled(kernel, self.device.id)
-        if shared > FREE_SHARED:
-            # always the same number: another thread may be about to launch this too
-            function.max_dynamic_shared_size_bytes = self.shared_limit
-        function(grid, block, arguments, shared_mem=shared)
+        with cuda_errors():
+            function = compiled(kernel, self.device.id)
+            if shared > FREE_SHARED:
+                # always the same number: another thread may be about to launch this too
+                function.max_dynamic_shared_size_bytes = self.shared_limit
+            function(grid, block, arguments, shared_mem=shared)
 
     def grid(self, work: int, per_block: int) -> tuple[int]:
         """Return enough blocks for the work, but not more than the device can use."""

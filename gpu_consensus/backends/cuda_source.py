@@ -38,9 +38,13 @@ class Kernel(NamedTuple):
     threads: int
 
     @property
-    def options(self) -> tuple[str, ...]:
-        """Options for the compiler, the macros among them."""
-        return OPTIONS + tuple(f"-D{name}={value}" for name, value in self.defines)
+    def macros(self) -> str:
+        """The macros as text for the front.
+
+        As options they would cost CuPy an empty compilation per form and process, by
+        which it learns what the options mean.
+        """
+        return "".join(f"#define {name} {value}\n" for name, value in self.defines)
 
     def __str__(self) -> str:
         chosen = [f"{name}={value}" for name, value in self.defines]

@@ -23,6 +23,7 @@ from gpu_consensus.backends.cuda_source import (
 )
 from gpu_consensus.backends.device_assign import assign_rows
 from gpu_consensus.backends.device_counts import count_rows, weigh_rows
+from gpu_consensus.backends.device_errors import cuda_errors
 from gpu_consensus.backends.device_memory import (
     DeviceMemoryWarning,
     cured_by,
@@ -78,15 +79,17 @@ class CupyBackend:
             return upload(self.xp, array)
 
     def to_host(self, array: Any) -> Any:
-        """See the Protocol."""
-        return self.xp.asnumpy(array)
+        """See the Protocol: where errors of all work before show."""
+        with cuda_errors():
+            return self.xp.asnumpy(array)
 
     def bring(self, *arrays: Any) -> tuple[Any, ...]:
         """See the Protocol: packed on the device, so that the host waits once."""
         ends = np.cumsum([0 if array is None else int(array.size) for array in arrays])
         places = [slice(*pair) for pair in pairwise([0, *ends.tolist()])]
         try:
-            packed = self.xp.empty(int(ends[-1]), np.int64)
+            with cuda_errors():
+                packed = self.xp.empty(int(ends[-1]), np.int64)
         except MemoryError:  # one after the other needs none, and is only slower
             return tuple(None if x is None else self.to_host(x) for x in arrays)
         for array, place in zip(arrays, places, strict=True):
@@ -121,7 +124,7 @@ class CupyBackend:
         free = self.gpu.free_memory()
         if codes.nbytes <= min(0.6 * free, free - beside):
             try:
-                with stage("upload"):
+                with cuda_errors(), stage("upload"):
                     return upload(self.xp, codes)
             except MemoryError:
                 warn(

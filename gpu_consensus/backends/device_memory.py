@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from gpu_consensus.backends.device_errors import cuda_errors
 from gpu_consensus.warn import warn
 
 Result = TypeVar("Result")
@@ -21,7 +22,7 @@ _cure: ContextVar[str | None] = ContextVar("cure", default=None)
 
 
 class DeviceMemoryWarning(UserWarning):
-    """The device ran out of memory; the work goes on in smaller parts."""
+    """Memory ran out; the work goes on in smaller parts, or at a lower speed."""
 
 
 class DeviceMemoryError(MemoryError):
@@ -42,10 +43,11 @@ def room_for(what: str, cure: str) -> Iterator[None]:
 left for a table of 3 x 2 x 2; lower n_init (Out of memory allocating 512 bytes).
     """
     try:
-        yield
+        with cuda_errors():
+            yield
     except DeviceMemoryError:
         raise
-    except MemoryError as error:  # CuPy's own, or that of RMM after cuML was imported
+    except MemoryError as error:
         reason = str(error).rstrip(".")
         raise DeviceMemoryError(
             f"the device has no memory left for {what}; {cure} ({reason})."
@@ -78,7 +80,8 @@ def in_parts(xp: Any, work: Callable[[slice], None], n_rows: int) -> None:
         rows = todo.pop()
         size = rows.stop - rows.start
         try:
-            work(rows)
+            with cuda_errors():
+                work(rows)
             continue
         except MemoryError as error:
             _smallest(size, error, what_helps())
@@ -97,7 +100,8 @@ def for_fewer(
     """
     while True:
         try:
-            return make(n_rows), n_rows
+            with cuda_errors():
+                return make(n_rows), n_rows
         except MemoryError as error:
             _smallest(n_rows, error, what_helps())
         n_rows = go_on(xp, n_rows)

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.arrays import size_text
 from gpu_consensus.backends.cuda_compile import stage
-from gpu_consensus.backends.device_memory import for_fewer
+from gpu_consensus.backends.device_errors import is_out_of_memory
+from gpu_consensus.backends.device_memory import DeviceMemoryWarning, for_fewer
 from gpu_consensus.backends.protocol import Codes
+from gpu_consensus.warn import warn
 
 LARGE = 64 << 20
 """Bytes of an array from which it goes to the device without a pinned copy."""
 MOST_PINNED = 256 << 20
 """Bytes of a pinned buffer at most; CuPy rounds up to such a power of two."""
-_NO_PINNED_MEMORY = 2
-"""What CUDA calls cudaErrorMemoryAllocation."""
 
 
 def upload(xp: Any, host: npt.NDArray[Any]) -> Any:
@@ -38,6 +39,8 @@ def upload(xp: Any, host: npt.NDArray[Any]) -> Any:
 class StreamedCodes:
     """Codes on the host that visit the device through two pinned buffers.
 
+    Where the host has no pinned memory left, ordinary memory takes its place.
+
     While the device works on one range, the next is on its way. The buffers take at
     most twice ``MOST_PINNED`` bytes of the host, 512 MiB. CuPy keeps them, and two more
     of every power of two below that other steps asked for: less than twice as much.
@@ -54,6 +57,7 @@ class StreamedCodes:
         self.xp = xp
         self.host = host
         self.shape = host.shape
+        self._has_pinned_memory = True
 
     def __getitem__(self, partitions: slice) -> StreamedCodes:
         """Return the codes of some partitions, streamed likewise."""
@@ -116,17 +120,30 @@ class StreamedCodes:
             copies.synchronize()
 
     def _buffers(self, n_rows: int, scratch: int) -> tuple[list[Codes], list[Any]]:
-        """Return two pinned and two device buffers for ``n_rows`` objects."""
-        import cupyx
-
-        runtime = self.xp.cuda.runtime
+        """Return two buffers on the host and two on the device."""
         shape, dtype = (self.shape[0], n_rows), self.host.dtype
         device = [self.xp.empty(shape, dtype) for _ in range(2)]
         self.xp.empty(n_rows * scratch, np.uint8)  # CuPy keeps it for the caller
+        pinned = self._pinned_buffers(shape, dtype) if self._has_pinned_memory else None
+        return pinned or [np.empty(shape, dtype) for _ in range(2)], device
+
+    def _pinned_buffers(self, shape: tuple[int, int], dtype: Any) -> list[Codes] | None:
+        """Return two pinned buffers, or None where the host has no such memory left.
+
+        WSL2 and containers with a limit on locked memory have little.
+        """
+        import cupyx
+
         try:
-            pinned = [cupyx.empty_pinned(shape, dtype=dtype) for _ in range(2)]
-        except runtime.CUDARuntimeError as error:
-            if error.status != _NO_PINNED_MEMORY:
+            return [cupyx.empty_pinned(shape, dtype=dtype) for _ in range(2)]
+        except Exception as error:
+            if not is_out_of_memory(error):
                 raise
-            raise MemoryError("the host has no pinned memory left") from error
-        return pinned, device
+        self._has_pinned_memory = False
+        size = shape[0] * shape[1] * self.host.itemsize
+        warn(
+            f"the host has no pinned memory left for two buffers of {size_text(size)}; "
+            "going on with ordinary memory, from which copies are slower.",
+            DeviceMemoryWarning,
+        )
+        return None

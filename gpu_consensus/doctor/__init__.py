@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import sys
@@ -11,6 +10,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpu_consensus.backends import NAMES, choose_backend, why_unavailable
+from gpu_consensus.backends.availability import (
+    CUPY_WHEELS,
+    installed_versions,
+    version_text,
+)
 from gpu_consensus.backends.numpy_backend import n_threads
 from gpu_consensus.doctor.self_test import self_test
 
@@ -21,8 +25,7 @@ _PACKAGES = (
     ("scikit-learn",),
     ("numba",),
     ("rich",),
-    # under the names of the wheels, or as conda and the source call them
-    ("cupy-cuda12x", "cupy-cuda13x", "cupy"),
+    CUPY_WHEELS,
     ("cuml-cu12", "cuml-cu13", "cuml"),
     ("distributed",),
 )
@@ -49,8 +52,7 @@ class Diagnosis:
         For each backend that was tested an empty string, or what is wrong with it: how
         it differs from numpy, or the error that ended the test. Empty with ``quick``.
     auto : str
-        What ``backend="auto"`` chooses for arrays on the host, and why; or why it
-        cannot choose.
+        What ``backend="auto"`` chooses, and why; or why it cannot choose.
     """
 
     python: str
@@ -186,7 +188,11 @@ def _auto() -> str:
     if wish and wish != "auto":
         return f"{name}, because GPU_CONSENSUS_BACKEND says so"
     if name == "cupy":
-        return "cupy, because a CUDA device is usable"
+        cpu = "numpy" if why_unavailable("numba") else "numba"
+        return (
+            "cupy for large work and for arrays on the device, because a CUDA device "
+            f"is usable; {cpu} for what is done before a device has started"
+        )
     small = ", and numpy for small work" if name == "numba" else ""
     return f"{name}, because no CUDA device is usable{small}"
 
@@ -198,12 +204,14 @@ def _cuda() -> dict[str, str]:
     except Exception:  # told with the backends
         return {}
 
-    def text(version: int) -> str:
-        return f"{version // 1000}.{version % 1000 // 10}"
-
+    runtime = cupy.cuda.runtime
     asked: dict[str, Callable[[str], str]] = {
-        "driver": lambda _: text(cupy.cuda.runtime.driverGetVersion()),
-        "runtime": lambda _: text(cupy.cuda.runtime.runtimeGetVersion()),
+        "driver": lambda _: (
+            version_text(runtime.driverGetVersion())
+            if runtime.driverGetVersion()
+            else "not installed"
+        ),
+        "runtime": lambda _: version_text(runtime.runtimeGetVersion()),
         "nvrtc": lambda _: ".".join(str(n) for n in cupy.cuda.nvrtc.getVersion()),
     }
     return {part: _try(ask, part) for part, ask in asked.items()}
@@ -213,16 +221,9 @@ def _packages() -> dict[str, str | None]:
     """Return versions by name; of names for the same thing those that are installed."""
     found: dict[str, str | None] = {}
     for names in _PACKAGES:
-        there = {name: _version(name) for name in names if _version(name)}
-        found |= there or {names[-1]: None}
+        there = installed_versions(names)
+        found |= there if there else {names[-1]: None}
     return found
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _devices() -> list[dict[str, Any]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +19,7 @@ from gpu_consensus.backends import (
     why_not_imported,
 )
 from gpu_consensus.backends.cuda_compile import stage
+from gpu_consensus.backends.device_errors import cuda_errors
 from gpu_consensus.backends.streamed_codes import upload
 from gpu_consensus.features import check_features
 from gpu_consensus.generation import bases, views
@@ -41,13 +44,45 @@ def why_not_on_device(X: Any, base: Any) -> str:
             "cuML is not installed; run pip install 'gpu-consensus[cuml12]' (or "
             "cuml13), or generate with backend='numpy'."
         )
-    broken = why_not_imported("cuml.cluster")
+    with _keeping_allocator():
+        broken = why_not_imported("cuml.cluster")
     return broken and f"{broken}, or generate with backend='numpy'."
+
+
+@contextmanager
+def _keeping_allocator() -> Iterator[None]:
+    """Put CuPy's allocator back: cuML's import gives the whole process that of RMM.
+
+    What is free, and limits that the user set, would then be told of a pool that
+    nobody uses any more.
+    """
+    cuda = require_device().cuda
+    allocator = cuda.get_allocator()
+    try:
+        yield
+    finally:
+        cuda.set_allocator(allocator)
+
+
+@contextmanager
+def _needing_cublas() -> Iterator[None]:
+    """Say what is missing where a matrix product finds no cuBLAS."""
+    try:
+        yield
+    except ImportError as error:  # how CuPy says it
+        if "cublas" not in str(error).lower():
+            raise
+        raise BackendError(
+            "matrix products on a CUDA device need cuBLAS, which is not installed; run "
+            "pip install 'gpu-consensus[cuml12]' (or cuml13), or generate with "
+            "backend='numpy'."
+        ) from error
 
 
 def cuml_kmeans(X: Any, n_clusters: int, seed: int, max_iter: int = 100) -> Any:
     """Return cuML's k-means fitted to features on the device."""
-    from cuml.cluster import KMeans
+    with _keeping_allocator():
+        from cuml.cluster import KMeans
 
     # n_init: "auto" would mean ten; tol: 0 is refused; seed: cuML takes 31 bits
     return KMeans(
@@ -138,7 +173,7 @@ class DeviceMaker:
 
     def make(self, i: int, seed: np.random.SeedSequence) -> tuple[int, Any, int]:
         """Make partition ``i``: its number, its codes on the device and K_i."""
-        with stage("generation"):
+        with stage("generation"), cuda_errors(), _needing_cublas():
             return self._make(i, seed)
 
     def _make(self, i: int, seed: np.random.SeedSequence) -> tuple[int, Any, int]:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from gpu_consensus.arrays import read_only, to_host
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy_backend import n_threads
-from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import (
     FloatArray,
     check_choice,
@@ -213,7 +212,8 @@ def lambda_consensus(
         _rounds_kept(n_rounds, update) if feedback == "all" else 0,
     )
     sites = make_sites(X, settings, n_clusterers, projection, seed_sites)
-    past = _Past(choose_backend(backend, None, n_jobs), bool(keep_ensembles))
+    choose_backend(backend, None, n_jobs)  # what is wrong is said before the work
+    past = _Past(backend, n_jobs, bool(keep_ensembles))
     message: npt.NDArray[np.int32] | None = None
     n_workers = min(n_workers, len(sites))
     total = (n_rounds + 1) * len(sites)
@@ -265,7 +265,8 @@ class _Step:
 class _Past:
     """What the rounds so far have come to."""
 
-    backend: Backend
+    backend: str
+    n_jobs: int | None
     keep_ensembles: bool
     last: Consensus | None = None
     repeated: bool = False
@@ -284,8 +285,12 @@ class _Past:
         self.labels.append(labels)
         self.objectives.append(result.objective)
         self.values.append(result.value)
-        self.agreement.append(agreement(self.backend, ensemble, labels[None])[:, 0])
-        self.pairwise.append(mean_pairwise(self.backend, ensemble))
+        lookups = ensemble.codes.size * ensemble.n_partitions
+        there = choose_backend(
+            self.backend, ensemble.codes, self.n_jobs, lookups=lookups
+        )
+        self.agreement.append(agreement(there, ensemble, labels[None])[:, 0])
+        self.pairwise.append(mean_pairwise(there, ensemble))
         self.ensembles = [*self.ensembles, ensemble][0 if self.keep_ensembles else -1 :]
 
     def result(self) -> Consensus:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.add_rem_add import bytes_beside, count_labels, score
-from gpu_consensus.backends.device_memory import DeviceMemoryWarning
+from gpu_consensus.backends.device_memory import ELSEWHERE, DeviceMemoryWarning
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Codes, Counts, Threshold
 from gpu_consensus.backends.streamed_codes import StreamedCodes
@@ -256,12 +256,13 @@ def _similarity(task: Task, held: Any, n_labels: IntArray, advance: Advance) -> 
     everyone = np.arange(n)
     step = max(1, _TILE // n)
     try:
-        matrix = backend.xp.empty((n, n), kind)
-        for begin in range(0, n, step):
-            rows = everyone[begin : begin + step]
-            pairs = backend.coassociation(held, n_labels, rows, everyone)
-            matrix[begin : begin + step] = pairs.same.astype(kind)
-            advance(0, f"similarities of {begin + len(rows)} objects")
+        with backend.memory_for(f"similarities of {n} objects", ELSEWHERE):
+            matrix = backend.xp.empty((n, n), kind)
+            for begin in range(0, n, step):
+                rows = everyone[begin : begin + step]
+                pairs = backend.coassociation(held, n_labels, rows, everyone)
+                matrix[begin : begin + step] = pairs.same.astype(kind)
+                advance(0, f"similarities of {begin + len(rows)} objects")
     except MemoryError:  # a device may have less than the host
         _warn_of_counting(n)
         return None
@@ -271,9 +272,10 @@ def _similarity(task: Task, held: Any, n_labels: IntArray, advance: Advance) -> 
 def _keep(task: Task, similarity: Any, objects: IntArray) -> Any:
     """Return the similarities of some objects, or None if there is no memory."""
     try:
-        keep = task.backend.to_device(objects)
-        # one side after the other: CuPy would make an index for every pair
-        return similarity[keep][:, keep]
+        with task.backend.memory_for("similarities that stay", ELSEWHERE):
+            keep = task.backend.to_device(objects)
+            # one side after the other: CuPy would make an index for every pair
+            return similarity[keep][:, keep]
     except MemoryError:
         _warn_of_counting(len(objects))
         return None

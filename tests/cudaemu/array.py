@@ -12,6 +12,7 @@ import numpy as np
 
 from cudaemu import pinned
 from cudaemu.device import Allocation, Block, DeviceHandle, Machine
+from cudaemu.errors import OutOfMemoryError, no_memory
 from cudaemu.stream import Stream, deferred, get_current_stream, submit
 
 # Methods of the package's arrays that NumPy may run on the memory: they change nothing,
@@ -175,9 +176,6 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     def __float__(self) -> float:
         return float(self.get())
 
-    def __index__(self) -> int:
-        return self.get().__index__()
-
     def __repr__(self) -> str:
         return repr(self._settled())
 
@@ -206,7 +204,12 @@ def new_array(
     shape = (shape,) if np.ndim(shape) == 0 else tuple(shape)
     kind = np.dtype(dtype)
     nbytes = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
-    allocation = machine.device().allocate(nbytes)
+    try:
+        allocation = machine.device().allocate(nbytes)
+    except OutOfMemoryError:
+        if machine.allocator is None:  # only CuPy's pool says it in words
+            raise no_memory() from None
+        raise
     allocation.fill(zero=zero)
     host = np.ndarray(shape, kind, allocation.block.bytes, order=order)
     return ndarray(machine, allocation, host)
@@ -221,6 +224,10 @@ def upload(machine: Machine, host: np.ndarray, order: str = "C") -> ndarray:
         array = new_array(machine, host.shape, host.dtype, order="F")
     else:
         array = _empty_like(machine, host)
+    if pinned.pool.holds(host):  # no copy in between: it is read when its turn comes
+        read, there = pinned.pool.reader(host), array._host
+        submit(lambda: np.copyto(there, read()))
+        return array
     there, here = array._host, host.copy() if deferred() else host
     submit(lambda: np.copyto(there, here))
     return array

@@ -196,6 +196,10 @@ class Machine:
         self.staged = 0
         # bytes of every pinned buffer that was asked for, as the pool rounds them
         self.pinned: list[int] = []
+        # what hands out memory: CuPy's pool, or None for CUDA itself
+        self.allocator: object = "CuPy's pool"
+        # CUDA's number of the driver's version, 0 where there is none
+        self.driver = 12_090 if specs else 0
         self._local = threading.local()
 
     def device(self, id: int | None = None) -> Device:

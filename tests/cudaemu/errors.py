@@ -18,7 +18,11 @@ class ArgumentMismatch(TypeError):
 
 
 class CUDADriverError(RuntimeError):
-    """A launch that the driver refuses."""
+    """A launch that the driver refuses, with its number in ``status``."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class CUDARuntimeError(RuntimeError):
@@ -27,6 +31,11 @@ class CUDARuntimeError(RuntimeError):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+def no_memory() -> CUDARuntimeError:
+    """Return how CUDA itself says that memory ran out."""
+    return CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory")
 
 
 class OutOfMemoryError(MemoryError):

@@ -24,8 +24,8 @@ from cudaemu.stream import synchronize_all
 A_DEVICE = (DeviceSpec(),)
 # The modules that a program may import; a situation replaces all of them.
 MODULES = (
-    "cupy", "cupy.cuda", "cupy.cuda.runtime", "cupy.cuda.compiler", "cupy.cuda.nvrtc",
-    "cupyx",
+    "cupy", "cupy.cuda", "cupy.cuda.runtime", "cupy.cuda.driver", "cupy.cuda.compiler",
+    "cupy.cuda.nvrtc", "cupyx",
 )  # fmt: skip  # one name a line would hide the rest
 # Functions of CuPy that do what NumPy's do.
 _FUNCTIONS = (
@@ -93,16 +93,19 @@ def _surface(machine: Machine) -> dict[str, dict[str, object]]:
             "Device": Device,
             "Event": stream.Event,
             "Stream": stream.Stream,
+            "get_allocator": lambda: machine.allocator,
             "get_current_stream": stream.get_current_stream,
             "is_available": lambda: bool(machine.devices),
+            "set_allocator": lambda allocator: setattr(machine, "allocator", allocator),
         },
         "cupy.cuda.runtime": {
             "CUDARuntimeError": errors.CUDARuntimeError,
-            "driverGetVersion": lambda: 12090 if machine.devices else 0,
+            "driverGetVersion": lambda: machine.driver,
             "getDeviceCount": lambda: machine.device() and len(machine.devices),
             "getDeviceProperties": lambda id: machine.device(id).properties,
             "runtimeGetVersion": lambda: 12090,
         },
+        "cupy.cuda.driver": {"CUDADriverError": errors.CUDADriverError},
         "cupy.cuda.compiler": {"CompileException": errors.CompileException},
         "cupy.cuda.nvrtc": {"getVersion": lambda: (12, 9)},
         "cupyx": {"empty_pinned": functools.partial(_empty_pinned, machine)},
@@ -145,7 +148,8 @@ def _creation(machine: Machine) -> dict[str, object]:
             raise ValueError(f"Unsupported dtype {host.dtype}")
         if host.ndim:  # CuPy fills a single entry by a kernel
             machine.copies.append(("up", host.nbytes))
-            machine.staged = max(machine.staged, pinned.rounded(host.nbytes))
+            if not pinned.pool.holds(host):
+                machine.staged = max(machine.staged, pinned.rounded(host.nbytes))
         return upload(machine, host, "K")
 
     def ascontiguousarray(a: object) -> ndarray:
@@ -204,6 +208,6 @@ def _empty_pinned(
 ) -> np.ndarray:
     nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if machine.device().refuses(nbytes):
-        raise errors.CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory")
+        raise errors.no_memory()
     machine.pinned.append(pinned.rounded(nbytes))
     return np.ndarray(shape, dtype, pinned.pool.allocate(nbytes))

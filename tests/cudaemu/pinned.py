@@ -41,6 +41,14 @@ class PinnedPool:
         memory = self._in_use.pop(address)
         self._free[memory.size].append(memory)
 
+    def holds(self, array: np.ndarray) -> bool:
+        """Return whether an array lies in memory of this pool."""
+        address = array.ctypes.data
+        return any(
+            begin <= address < begin + memory.size
+            for begin, memory in self._in_use.items()
+        )
+
     def reader(self, array: np.ndarray) -> Callable[[], np.ndarray]:
         """Return what reads an array's memory later, without owning it.
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
-from gpu_consensus.backends.cuda_source import Kernel, all_kernels, source
+from gpu_consensus.backends.cuda_source import OPTIONS, Kernel, all_kernels, source
 from nvrtc.architectures import (
     ARCHITECTURES,
     REGISTERS,
@@ -21,14 +21,14 @@ Usages = dict[int, dict[Kernel, Usage]]
 """What each kernel takes, by the number of the architecture."""
 
 
-def cupy_options(kernel: Kernel, architecture: Architecture) -> tuple[str, ...]:
+def cupy_options(architecture: Architecture) -> tuple[str, ...]:
     """Return the options of CuPy 13 and 14 for a RawModule with our options.
 
     Besides these, CuPy passes folders of headers; our text includes none, and would not
     compile here if it did.
     """
     return (
-        *kernel.options,
+        *OPTIONS,
         "-ftz=true",
         "--device-as-default-execution-space",
         f"-arch={architecture.name}",
@@ -39,8 +39,8 @@ def compile_one(
     kernel: Kernel, architecture: Architecture
 ) -> tuple[dict[str, Usage], list[str]]:
     """Return the usage of every entry point of the kernel's file, and the warnings."""
-    options = (*cupy_options(kernel, architecture), "--ptxas-options=-v")
-    done = compile_text(source(kernel.file), options)
+    options = (*cupy_options(architecture), "--ptxas-options=-v")
+    done = compile_text(kernel.macros + source(kernel.file), options)
     return read_usage(done.ptx, done.log), complaints(done.log)
 
 
@@ -48,8 +48,8 @@ def compile_all() -> tuple[Usages, list[str]]:
     """Compile all forms for all architectures; return their usage, and all warnings."""
     architectures = ARCHITECTURES.values()
     kernels = all_kernels()
-    # two kernels of one file with the same options come out of one compilation
-    forms = {(kernel.file, kernel.options): kernel for kernel in kernels}
+    # two kernels of one file with the same macros come out of one compilation
+    forms = {(kernel.file, kernel.macros): kernel for kernel in kernels}
     jobs = [(form, where) for form in forms.values() for where in architectures]
     # processes: NVRTC makes threads wait for each other; new ones, since those of the
     # caller may have threads
@@ -59,7 +59,7 @@ def compile_all() -> tuple[Usages, list[str]]:
         done = dict(zip(jobs, found, strict=True))
     usages: Usages = {where.number: {} for where in architectures}
     for kernel in kernels:
-        form = forms[kernel.file, kernel.options]
+        form = forms[kernel.file, kernel.macros]
         for where in architectures:
             usages[where.number][kernel] = done[form, where][0][kernel.name]
     warnings = [

@@ -27,7 +27,7 @@ def fingerprint() -> str:
     for architecture in _SHOWN:
         digest.update(repr(architecture).encode())
         for kernel in all_kernels():
-            options = cupy_options(kernel, architecture)
+            options = cupy_options(architecture)
             digest.update(repr((source(kernel.file), kernel, options)).encode())
         for problem in TYPICAL:
             launches = record(architecture, problem, np.uint8)

@@ -1,0 +1,172 @@
+"""Whether a backend can run here, and else in one sentence why not and what to do."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+from gpu_consensus.backends.cuda_source import OLDEST
+from gpu_consensus.warn import warn
+
+CUPY_WHEELS = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
+"""CuPy under the names of its wheels, and as conda and the source call it."""
+_ELSE = "or use backend='numpy'"
+
+
+class BackendError(RuntimeError):
+    """A backend that was asked for by name cannot run here."""
+
+
+def why_unavailable(backend: str) -> str:
+    """Return why a backend cannot run here and what to do, or an empty string."""
+    if backend == "numpy":
+        return ""
+    if backend == "cupy":
+        return why_no_device()
+    if importlib.util.find_spec("numba") is None:
+        return (
+            f"numba is not installed; run pip install numba, {_ELSE}, whose labels are "
+            "the same."
+        )
+    broken = why_not_imported("numba")
+    return broken and f"{broken}, {_ELSE}, whose labels are the same."
+
+
+def why_no_device() -> str:
+    """Return why CuPy cannot be used here and what to do, or an empty string."""
+    return why_cupy_is_broken() or _why_no_usable_device()
+
+
+def why_cupy_is_broken() -> str:
+    """Return why CuPy cannot be loaded, or an empty string."""
+    if importlib.util.find_spec("cupy") is None:
+        return (
+            "CuPy is not installed; run pip install 'gpu-consensus[cuda12]' (or "
+            f"cuda13), {_ELSE}."
+        )
+    wheels = installed_versions(CUPY_WHEELS)
+    if len(wheels) > 1:
+        named = " and ".join(f"{name} {version}" for name, version in wheels.items())
+        return (
+            f"{named} are installed at once and spoil each other; run pip uninstall -y "
+            f"{' '.join(wheels)}, then pip install 'gpu-consensus[cuda12]' (or "
+            f"cuda13), {_ELSE}."
+        )
+    _find_kernel_cache()
+    broken = why_not_imported("cupy")
+    return broken and f"{broken}, {_ELSE}."
+
+
+def _why_no_usable_device() -> str:
+    import cupy
+
+    runtime = cupy.cuda.runtime
+    driver, toolkit = runtime.driverGetVersion(), runtime.runtimeGetVersion()
+    if driver == 0:
+        return (
+            "CuPy is installed but there is no NVIDIA driver; install it, start a "
+            f"container with --gpus all, {_ELSE}."
+        )
+    if driver // 1000 < toolkit // 1000:
+        return (
+            f"the NVIDIA driver knows CUDA {version_text(driver)} but CuPy is made for "
+            f"CUDA {version_text(toolkit)}; update the driver, run pip install "
+            f"'gpu-consensus[cuda{driver // 1000}]' in place of cuda{toolkit // 1000}, "
+            f"{_ELSE}."
+        )
+    if not cupy.cuda.is_available():
+        return (
+            "CuPy is installed but finds no usable CUDA device; check the driver with "
+            f"nvidia-smi, {_ELSE}."
+        )
+    capability = cupy.cuda.Device().compute_capability
+    has = f"the CUDA device has compute capability {capability[:-1]}.{capability[-1]}"
+    if int(capability) < 10 * OLDEST[0] + OLDEST[1]:
+        return (
+            f"{has} but at least {OLDEST[0]}.{OLDEST[1]} is needed; use a newer "
+            "device, or backend='numpy'."
+        )
+    # CUDA 13 compiles for nothing older
+    if int(capability) < 75 and toolkit >= 13_000:
+        return (
+            f"{has} but CUDA 13 needs at least 7.5; run pip install "
+            f"'gpu-consensus[cuda12]' in place of cuda13, {_ELSE}."
+        )
+    return ""
+
+
+def why_not_imported(module: str) -> str:
+    """Return why an installed module cannot be loaded, or an empty string.
+
+    A numba older than NumPy, or libraries that are not found, raise errors of any kind.
+    """
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        told = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        return f"{module} is installed but cannot be imported ({told}); mend it"
+    return ""
+
+
+def require_device() -> Any:
+    """Return the cupy module, or raise and say what is missing."""
+    reason = why_no_device()
+    if reason:
+        raise BackendError(f"backend='cupy' cannot run: {reason}")
+    import cupy
+
+    return cupy
+
+
+def installed_versions(packages: tuple[str, ...]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def version_text(version: int) -> str:
+    """Write CUDA's number of a version as people do.
+
+    Examples
+    --------
+    >>> version_text(12090)
+    '12.9'
+    """
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _find_kernel_cache() -> None:
+    """Let CuPy keep compiled kernels in memory where it cannot write them to disk.
+
+    Otherwise its import fails, or the first kernel of ours or of its own that it
+    compiles.
+    """
+    if os.environ.get("CUPY_CACHE_IN_MEMORY", "0") not in ("", "0"):
+        return
+    folder = Path(os.environ.get("CUPY_CACHE_DIR", "~/.cupy/kernel_cache"))
+    try:
+        folder = folder.expanduser()
+    except RuntimeError:  # a user without a home: CuPy would make a folder named "~"
+        writable = False
+    else:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    if writable:
+        return
+    warn(
+        f"CuPy cannot keep compiled kernels in {str(folder)!r}, which may not be "
+        "written, so every process compiles them anew, for some seconds; set "
+        "CUPY_CACHE_DIR to a folder that may be written."
+    )
+    os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
+    if not folder.is_dir():  # CuPy wants one that is there, and leaves it alone
+        os.environ["CUPY_CACHE_DIR"] = str(Path(__file__).parent)
