@@ -347,7 +347,7 @@ check_gpu() { # check_gpu TARGET: there is no device, and it says so
     expect 0 "$code" "$1: doctor --quick"
     shown "$work/out"
     holds "$1: says that no device is usable, or which is" \
-        grep -qE '^cupy .*no usable CUDA device|^device ' "$work/out"
+        grep -qE '^cupy +CuPy is installed but |^device ' "$work/out"
     holds "$1: its NVRTC compiles the kernels" run --entrypoint python "$image:$1" -c '
 from cupy.cuda import nvrtc
 from gpu_consensus.backends.cuda_source import OPTIONS, all_kernels, source
