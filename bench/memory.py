@@ -118,6 +118,10 @@ def peak_bytes(*, reset: bool = False) -> int:
         for line in status.read_text(encoding="utf-8").splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
+    if sys.platform == "win32":
+        raise NotImplementedError(
+            "peak memory is read on Linux and macOS only; run this table there."
+        )
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024

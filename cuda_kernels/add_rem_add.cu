@@ -175,10 +175,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
 }
 
 #if !MATRIX
-// A block owns one climb: it adds the object flipped last over the `n_here` objects from
-// `first` on, whose codes and labels of their own (`own`) these are, and keeps the best
-// to enter and to leave of all ranges so far in best, (climbs, 2). flips: (3, climbs),
-// the row of `states`, the object and the sign; flipped: (r, climbs), its labels.
+// A block owns one climb: it adds the object flipped last over the `n_here` objects
+// from `first` on, whose codes and labels of their own (`own`) these are, and keeps the
+// best to enter and to leave of all ranges so far in best, (climbs, 2).
+// flips: (3, climbs), the row of `states`, the object and the sign.
+// flipped: (r, climbs), its labels.
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
     add_range(const CODE* codes, i64 stride, const int* n_labels, int n_partitions,
               int first, int n_here, int n_samples, const int* own, const int* flips,

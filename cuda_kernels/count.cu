@@ -14,8 +14,8 @@
 extern "C" __global__ void __launch_bounds__(256, 4)
     count(const CODE* codes, i64 stride, i64 row_begin, i64 row_end,
           const int* first_row, const int* groups, int n_groups, int shared_bins,
-          const CLUSTER* before, const CLUSTER* after, int n_restarts,
-          int n_clusters, i64* counts) {
+          const CLUSTER* before, const CLUSTER* after, int n_restarts, int n_clusters,
+          i64* counts) {
     extern __shared__ int histogram[];
     const i64 n_rows = row_end - row_begin;
     for (int work = blockIdx.y; work < n_groups * n_restarts; work += gridDim.y) {

@@ -1,8 +1,8 @@
 // table: from counts n_kj to the table w_i f(e_j, m_k), bit for bit that of the host.
 //
 // Only IEEE operations that round alike everywhere: + - * / sqrt in float64, integer
-// sums, and the logarithm of the prelude. Values below 2^-100 become zero, so that no sum
-// of entries is subnormal: kernels are compiled with -ftz.
+// sums, and the logarithm of the prelude. Values below 2^-100 become zero, so that no
+// sum of entries is subnormal: kernels are compiled with -ftz.
 //
 // A cluster without any member in a partition takes the partition's marginal counts.
 //
@@ -66,8 +66,8 @@ extern "C" __global__ void __launch_bounds__(256, 4)
 // present a norm may be 0; the table says nothing there.
 extern "C" __global__ void __launch_bounds__(32, 16)
     table_norm(const i64* square, const u8* empty, const i64* heavy, const i64* absent,
-               const i64* present_weight, int n_partitions, int n_columns,
-               double* norm, float* row_sum) {
+               const i64* present_weight, int n_partitions, int n_columns, double* norm,
+               float* row_sum) {
     for (int column = blockIdx.x * blockDim.x + threadIdx.x; column < n_columns;
          column += gridDim.x * blockDim.x) {
         i64 weight = 0, squares = 0;

@@ -2,9 +2,9 @@
 // cluster.
 //
 // A thread owns one row. With `before`, only restarts in which its cluster changed are
-// looked at: the weight leaves the old cluster and enters the new one. Without it, every
-// row is new. A cluster number of n_clusters or more means "not counted". Sums are exact
-// integers, so no order matters.
+// looked at: the weight leaves the old cluster and enters the new one. Without it,
+// every row is new. A cluster number of n_clusters or more means "not counted". Sums
+// are exact integers, so no order matters.
 //
 // Compiled for CODE (u8, u16) and CLUSTER (u8, u16, u32).
 

@@ -164,6 +164,25 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument(
         "--quick", action="store_true", help="versions and backends, no self-test"
     )
+
+    accept = command(
+        "accept",
+        _accept,
+        "Try everything on this machine's GPU, and write a report to send back.",
+    )
+    accept.add_argument(
+        "--output",
+        type=Path,
+        default=Path("accept.json"),
+        help="JSON file, with a page of text beside it (default: accept.json)",
+    )
+    accept.add_argument(
+        "--budget", type=float, default=600.0, help="seconds it may take (default: 600)"
+    )
+    accept.add_argument(
+        "--quick", action="store_true", help="small sizes, whose speeds tell little"
+    )
+    accept.add_argument("--quiet", action="store_true", help="show no progress")
     return parser
 
 
@@ -267,6 +286,32 @@ def _doctor(arguments: argparse.Namespace) -> None:
         raise _RunError(
             "a backend fails, or gives wrong results; see above, and report it."
         )
+
+
+def _accept(arguments: argparse.Namespace) -> None:
+    from gpu_consensus import accept
+
+    signals.be_patient(10)  # what was measured is written, when the device lets go
+    found = accept.accept(
+        arguments.output,
+        sizes=accept.QUICK if arguments.quick else accept.FULL,
+        budget=arguments.budget,
+        progress=_bar(arguments),
+        tell=_say_nothing if arguments.quiet else _say,
+    )
+    _print(accept.render(found).rstrip("\n"))
+    if found["state"] != "passed":
+        raise _RunError(f"the acceptance run is {found['state']}; see above.")
+
+
+def _say(text: str) -> None:
+    """Show a line on what is done, where results are not."""
+    with contextlib.suppress(OSError):
+        print(f"gpu-consensus: {text}", file=sys.stderr, flush=True)
+
+
+def _say_nothing(text: str) -> None:
+    """Show nothing."""
 
 
 def _features(arguments: argparse.Namespace) -> tuple[Any, examples.Example | None]:

@@ -113,7 +113,8 @@ def call(method, options, ens, k, **more):
     assert result.n_iter >= 1
     assert result.history.shape == (result.n_iter,)
     assert result.method.split(":")[0] == method
-    assert result.backend == choose_backend(more.get("backend", "auto"), None).name
+    codes = ens.codes if isinstance(ens, gpc.Ensemble) else None
+    assert result.backend == choose_backend(more.get("backend", "auto"), codes).name
     assert method in repr(result)
     return result
 

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import math
 import shutil
+import sys
 from pathlib import Path
 
 import cudaemu
@@ -601,6 +602,11 @@ def test_transfers(cupy):
         array.set(host[:2])
     with pytest.raises(RuntimeError):
         array[:, 1:3].set(host[:, 1:3])
+    there = np.empty_like(host)
+    assert array.get(out=there) is there
+    assert np.array_equal(there, host)
+    with pytest.raises(RuntimeError):
+        array.get(out=np.empty((6, 4), np.uint16).T)
 
 
 def test_work_waits_in_its_stream(cupy):
@@ -633,6 +639,29 @@ def test_work_waits_in_its_stream(cupy):
         side.wait_event(unrecorded)
         unrecorded.synchronize()
         assert unrecorded.done
+
+
+@pytest.mark.parametrize("schedule", cudaemu.STREAMS)
+def test_events_tell_the_time_between_them(cupy, schedule):
+    elapsed, error = cupy.cuda.get_elapsed_time, cupy.cuda.runtime.CUDARuntimeError
+    begin, end, mute = (
+        cupy.cuda.Event(disable_timing=mute) for mute in (False, False, True)
+    )
+    with configured(streams=schedule):
+        with pytest.raises(error, match="InvalidResourceHandle"):
+            elapsed(begin, end)
+        array = cupy.zeros(1 << 20, np.uint8)
+        begin.record()
+        array += 1
+        end.record()
+        mute.record()
+        if schedule == "late":
+            with pytest.raises(error, match="NotReady"):
+                elapsed(begin, end)
+        end.synchronize()
+        assert elapsed(begin, end) > 0
+        with pytest.raises(error, match="InvalidResourceHandle"):
+            elapsed(begin, mute)
 
 
 def test_blocking_streams_and_the_default_one_wait_for_each_other(cupy):
@@ -716,7 +745,8 @@ def test_out_of_memory_and_accounts():
     gc.collect()
     pool.free_all_blocks()
     assert pool.used_bytes() == 0
-    cupy.machine.device().pool_limit = 1000
+    pool.set_limit(size=1000)
+    assert pool.get_limit() == 1000
     with pytest.raises(MemoryError):
         cupy.zeros(1001, np.uint8) + 1
 
@@ -789,6 +819,15 @@ def test_without_a_compiler_tests_skip_and_ci_fails(monkeypatch, ci, outcome):
     monkeypatch.setenv("CI", ci)
     with pytest.raises(outcome, match="not found"):
         cudaemu.require_compiler()
+
+
+@pytest.mark.parametrize("system", ["darwin", "win32"])
+def test_elsewhere_than_on_linux_tests_skip_in_ci_too(monkeypatch, system):
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setenv("CI", "true")
+    for call in (cudaemu.require_compiler, make_cupy):
+        with pytest.raises(pytest.skip.Exception, match=f"this is {system}"):
+            call()
 
 
 def test_settings_are_checked_and_restored():

@@ -60,9 +60,11 @@ def test_strings(partitions):
         assert_encodes(Ensemble(array), array.T.tolist())
     for dtype in ("string", "category"):
         columns = [pd.Series(labels, dtype=dtype) for labels in partitions]
-        assert_encodes(Ensemble.from_partitions(columns), partitions)
+        # as pandas holds them: before 3.1 its categories end a string at "\0"
+        held = [[None if pd.isna(x) else x for x in column] for column in columns]
+        assert_encodes(Ensemble.from_partitions(columns), held)
         frame = pd.concat(columns, axis=1)
-        assert_encodes(Ensemble(frame), partitions)
+        assert_encodes(Ensemble(frame), held)
 
 
 @pytest.mark.parametrize("dtype", [*np.typecodes["AllInteger"], ">i4", ">u2", ">i8"])
@@ -109,8 +111,6 @@ def test_a_time_of_minus_one_is_a_label():
 
 
 def test_variable_width_strings():
-    if not hasattr(np.dtypes, "StringDType"):
-        pytest.skip("NumPy 1 has no StringDType")
     array = np.array([["b"], ["a"], ["b"]], dtype=np.dtypes.StringDType())
     assert_encodes(Ensemble(array), [["b", "a", "b"]])
 

@@ -16,6 +16,7 @@ COMPUTES = {
     "prc_consensus",
 }
 LEFT_OUT = {
+    "test_accept.py": "the device alone",
     "test_bench.py": "tables of the benchmark, which names its backends",
     "test_collapse.py": "compiled loops alone",
     "test_cupy_backend.py": "the device alone",

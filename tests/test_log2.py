@@ -2,11 +2,11 @@
 
 import math
 import subprocess
-from pathlib import Path
 
 import numpy as np
 from cudaemu import require_compiler
 
+from gpu_consensus.backends.cuda_source import kernel_folder
 from gpu_consensus.loop.log2 import log2
 
 # the few CUDA names of the prelude, for the host's compiler
@@ -20,7 +20,7 @@ static double __longlong_as_double(long long bits) {
     double x; memcpy(&x, &bits, 8); return x; }
 static void atomicAdd(unsigned long long* p, unsigned long long v) { *p += v; }
 """
-PRELUDE = Path(__file__).parent.parent / "cuda_kernels" / "prelude.cuh"
+PRELUDE = kernel_folder() / "prelude.cuh"
 
 
 def sample():
@@ -44,7 +44,7 @@ def test_the_cuda_text_gives_the_same_bits(tmp_path):
     source = tmp_path / "log2.cpp"
     source.write_text(
         HOST
-        + PRELUDE.read_text()
+        + PRELUDE.read_text(encoding="utf-8")
         + 'extern "C" void run(const double* x, double* y, long n) {'
         + "for (long t = 0; t < n; ++t) y[t] = gpc_log2(x[t]); }"
     )

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import venv
 import zipfile
 from pathlib import Path
@@ -18,6 +19,9 @@ import gpu_consensus
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(gpu_consensus.__file__).parent
+# of an environment, on any system
+SCRIPTS = Path(sysconfig.get_path("scripts", "venv", {"base": ""}).strip("/\\"))
+SITE_PACKAGES = Path(sysconfig.get_path("purelib", "venv", {"base": ""}).strip("/\\"))
 NOT_ON_IMPORT = {
     "cuml",
     "cupy",
@@ -68,27 +72,28 @@ def wheel(tmp_path_factory):
 def clean(wheel, tmp_path_factory):
     """A new environment with the wheel; dependencies are read from this one's."""
     folder = tmp_path_factory.mktemp("clean") / "venv"
-    venv.create(folder, with_pip=False, symlinks=True)
-    python = folder / "bin" / "python"
+    venv.create(folder, with_pip=False, symlinks=os.name != "nt")
     pip = [
         sys.executable,
         "-m",
         "pip",
         "--disable-pip-version-check",
         "--python",
-        python,
+        folder,
     ]
     run(*pip, "install", "-q", "--no-deps", "--no-index", wheel, cwd=folder)
-    (site_packages,) = folder.glob("lib/python*/site-packages")
     dependencies = [path for path in sys.path if path.endswith("-packages")]
-    (site_packages / "dependencies.pth").write_text("\n".join(dependencies))
+    paths = folder / SITE_PACKAGES / "dependencies.pth"
+    paths.write_text("\n".join(dependencies), encoding="utf-8")
     return folder
 
 
 @pytest.fixture
 def python(clean, tmp_path):
     """Run code in the clean environment, away from the checkout."""
-    return lambda code: run(clean / "bin" / "python", "-c", code, cwd=tmp_path).strip()
+    return lambda code: run(
+        clean / SCRIPTS / "python", "-c", code, cwd=tmp_path
+    ).strip()
 
 
 def test_wheel_holds_the_package_and_nothing_else(wheel):
@@ -118,7 +123,7 @@ def test_installed_package_works(python):
 
 
 def test_installed_package_has_its_data(python, clean):
-    (installed,) = clean.glob("lib/python*/site-packages/gpu_consensus")
+    installed = clean / SITE_PACKAGES / "gpu_consensus"
     assert (installed / "py.typed").is_file()
     assert any((installed / "cuda_kernels").glob("*.cuh"))
     assert any((installed / "bench").glob("*.py"))
@@ -132,12 +137,12 @@ def test_metadata_has_the_version(python):
 
 
 def test_command_says_its_version(clean, tmp_path):
-    command = clean / "bin" / "gpu-consensus"
+    command = clean / SCRIPTS / "gpu-consensus"
     assert gpu_consensus.__version__ in run(command, "--version", cwd=tmp_path)
 
 
 def test_command_clusters_an_example(clean, tmp_path):
-    command = [clean / "bin" / "gpu-consensus", "cluster", "--example", "iris"]
+    command = [clean / SCRIPTS / "gpu-consensus", "cluster", "--example", "iris"]
     options = ["--n-clusters", 3, "--n-partitions", 10, "--seed", 0]
     run(*command, *options, "--output", "labels.csv", cwd=tmp_path)
     with (tmp_path / "labels.csv").open(newline="") as file:

@@ -80,6 +80,8 @@ def test_the_package_warns_in_one_way():
     direct = [
         path.name
         for path in package.rglob("*.py")
-        if re.search(r"^\s+warnings\.warn\(", path.read_text(), re.MULTILINE)
+        if re.search(
+            r"^\s+warnings\.warn\(", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
     ]
     assert direct == ["warn.py"]

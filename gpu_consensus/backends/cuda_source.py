@@ -103,6 +103,16 @@ def table_kernel(name: str, utility: str) -> Kernel:
     return Kernel("table", name, ((f"UTILITY_{utility}", 1),), threads)
 
 
+def shared_read_kernel() -> Kernel:
+    """Return the kernel that measures how fast shared memory is read."""
+    return Kernel("bandwidth", "shared_read", (), 512)
+
+
+def measuring_kernels() -> list[Kernel]:
+    """Return every form that measures a device, and no method needs."""
+    return [shared_read_kernel()]
+
+
 def all_kernels() -> list[Kernel]:
     """Return every form that the backend may launch."""
     codes = ("u8", "u16")

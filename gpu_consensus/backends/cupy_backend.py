@@ -377,7 +377,7 @@ class CupyBackend:
         advance: Advance | None = None,
     ) -> Climbs:
         """See the Protocol."""
-        with stage("add_rem_add"):
+        with cuda_errors(), stage("add_rem_add"):
             if isinstance(codes, StreamedCodes) and similarity is None:
                 return climb_streamed(
                     self.gpu, codes, n_labels, starts, threshold, advance

@@ -223,7 +223,10 @@ class _Search:
 
     def run(self, start: int, max_iter: int) -> None:
         """Search from the clusters of one partition; keep the best state seen."""
-        state = self._state(self._seed(start))
+        meta = self._seed(start)
+        if self.is_constrained:  # the seed is not: labels follow the founders they like
+            meta = self._place(self._mean_common(meta))
+        state = self._state(meta)
         best, seen = state, {state.meta.tobytes()}
         self.history.append(state.worth)
         for _ in range(max_iter):

@@ -87,9 +87,18 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         get_current_stream().synchronize()
         return self._host
 
-    def get(self) -> np.ndarray:
+    def get(self, *, out: np.ndarray | None = None) -> np.ndarray:
+        if out is not None:
+            _check_transfer(self, out)
+            if not out.flags.c_contiguous:
+                raise RuntimeError(
+                    "`out` cannot be specified when copying to non-contiguous ndarray"
+                )
         self._machine.copies.append(("down", self.nbytes))
-        return np.array(self._settled(), order="C")
+        if out is None:
+            return np.array(self._settled(), order="C")
+        np.copyto(out, self._settled())
+        return out
 
     def set(self, arr: np.ndarray, stream: Stream | None = None) -> None:
         """Queue a copy on a stream, the current one by default.

@@ -5,6 +5,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -42,16 +43,18 @@ IGNORED = (
 
 def why_no_compiler() -> str:
     """Return why kernels cannot be compiled here, or an empty string."""
+    if sys.platform != "linux":
+        return f"the emulator is written for Linux, and this is {sys.platform}"
     missing = [tool for tool in ("g++", "addr2line") if shutil.which(tool) is None]
     return f"{' and '.join(missing)} not found" if missing else ""
 
 
 def require_compiler() -> None:
-    """Skip the test where g++ is missing; in CI (CI=true) fail instead."""
+    """Skip the test where g++ is missing; in CI (CI=true) on Linux fail instead."""
     import pytest  # slow, and processes in asan mode need it not
 
     reason = why_no_compiler()
-    if reason and os.environ.get("CI") == "true":
+    if reason and os.environ.get("CI") == "true" and sys.platform == "linux":
         pytest.fail(f"CI must emulate CUDA kernels: {reason}.")
     if reason:
         pytest.skip(f"cannot emulate CUDA kernels: {reason}.")

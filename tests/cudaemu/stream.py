@@ -19,11 +19,13 @@ default stream here; the package uses one device at a time.
 
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import ClassVar
 
 from cudaemu.config import config
+from cudaemu.errors import CUDARuntimeError
 
 
 class Event:
@@ -33,10 +35,17 @@ class Event:
     def __init__(self, *, disable_timing: bool = False) -> None:
         self.stream: Stream | None = None
         self.position = 0
+        self.timed = not disable_timing
+        self.moment = 0.0  # in seconds, when the stream came to it
 
     def record(self, stream: "Stream | None" = None) -> None:
         self.stream = stream or get_current_stream()
+        if self.timed:
+            self.stream._append(self._note) if deferred() else self._note()
         self.position = self.stream.submitted
+
+    def _note(self) -> None:
+        self.moment = time.perf_counter()
 
     def synchronize(self) -> None:
         if self.stream is not None:
@@ -75,7 +84,8 @@ class Stream:
 
     def wait_event(self, event: Event) -> None:
         if event.stream is not None:
-            place = Event()  # the event may be recorded again later
+            # the event may be recorded again later
+            place = Event(disable_timing=True)
             place.stream, place.position = event.stream, event.position
             self._append(place)
 
@@ -93,7 +103,7 @@ class Stream:
         for other in list(Stream._busy):
             blocking = not (self.non_blocking or other.non_blocking)
             if blocking and self.null_stream != other.null_stream:
-                event = Event()
+                event = Event(disable_timing=True)
                 event.record(other)
                 self.wait_event(event)
         self._append(work)
@@ -126,6 +136,17 @@ class Stream:
 
 
 _DEFAULT = Stream(null=True)
+
+
+def get_elapsed_time(start: Event, end: Event) -> float:
+    """Return milliseconds between two events that the device has passed."""
+    if any(not event.timed or event.stream is None for event in (start, end)):
+        raise CUDARuntimeError(
+            400, "cudaErrorInvalidResourceHandle: invalid resource handle"
+        )
+    if not (start.done and end.done):
+        raise CUDARuntimeError(600, "cudaErrorNotReady: device not ready")
+    return 1000 * (end.moment - start.moment)
 
 
 def get_current_stream() -> Stream:

@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import os
+import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -33,11 +34,14 @@ def why_no_nvrtc() -> str:
 
 
 def require_nvrtc() -> None:
-    """Skip the test where NVRTC is missing; in CI (CI=true) fail instead."""
+    """Skip the test where NVRTC is missing; in CI (CI=true) on Linux fail instead.
+
+    Elsewhere the extra ``test`` does not bring it.
+    """
     import pytest  # the command needs it not
 
     reason = why_no_nvrtc()
-    if reason and os.environ.get("CI") == "true":
+    if reason and os.environ.get("CI") == "true" and sys.platform == "linux":
         pytest.fail(f"CI must compile the CUDA kernels: {reason}.")
     if reason:
         pytest.skip(f"cannot compile CUDA kernels: {reason}.")

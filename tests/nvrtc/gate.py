@@ -5,7 +5,13 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
-from gpu_consensus.backends.cuda_source import OPTIONS, Kernel, all_kernels, source
+from gpu_consensus.backends.cuda_source import (
+    OPTIONS,
+    Kernel,
+    all_kernels,
+    measuring_kernels,
+    source,
+)
 from nvrtc.architectures import (
     ARCHITECTURES,
     REGISTERS,
@@ -47,7 +53,7 @@ def compile_one(
 def compile_all() -> tuple[Usages, list[str]]:
     """Compile all forms for all architectures; return their usage, and all warnings."""
     architectures = ARCHITECTURES.values()
-    kernels = all_kernels()
+    kernels = all_kernels() + measuring_kernels()
     # two kernels of one file with the same macros come out of one compilation
     forms = {(kernel.file, kernel.macros): kernel for kernel in kernels}
     jobs = [(form, where) for form in forms.values() for where in architectures]

@@ -8,7 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from readme_tables import table
 
-from gpu_consensus.backends.cuda_source import all_kernels, source
+from gpu_consensus.backends.cuda_source import (
+    all_kernels,
+    measuring_kernels,
+    source,
+)
 from nvrtc.architectures import ARCHITECTURES
 from nvrtc.binding import version
 from nvrtc.gate import Usages, cupy_options
@@ -26,7 +30,7 @@ def fingerprint() -> str:
     digest = hashlib.sha256()
     for architecture in _SHOWN:
         digest.update(repr(architecture).encode())
-        for kernel in all_kernels():
+        for kernel in all_kernels() + measuring_kernels():
             options = cupy_options(architecture)
             digest.update(repr((source(kernel.file), kernel, options)).encode())
         for problem in TYPICAL:
@@ -70,11 +74,11 @@ own for n = 1,000,000 objects, r = 100 partitions with K_i labels each, 8-bit co
 def _registers(usages: Usages) -> str:
     header = ["form", "threads", "static shared", *(a.name for a in _SHOWN)]
     rows = []
-    for kernel in all_kernels():
+    for kernel in all_kernels() + measuring_kernels():
         (shared,) = {usages[a.number][kernel].shared for a in _SHOWN}
         registers = [str(usages[a.number][kernel].registers) for a in _SHOWN]
         defines = [f"{k}={v}" for k, v in kernel.defines if k not in _LAUNCH_BOUNDS]
-        form = f"`{kernel.name}` {', '.join(defines)}"
+        form = f"`{kernel.name}` {', '.join(defines)}".rstrip()
         rows.append([form, str(kernel.threads), f"{shared} B", *registers])
     return table(header, rows)
 

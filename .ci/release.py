@@ -1,0 +1,109 @@
+"""Build what is published, and test it where the sources are not.
+
+On Linux, macOS and Windows, with the Python it is called with::
+
+    python -m pip install --group release    # pip 25.1 or newer
+    python .ci/release.py build              # dist/: sdist and wheel, checked
+    python .ci/release.py build --tag v0.1.0 # and that this is the version of the tag
+    python .ci/release.py test               # the tests, against the wheel of dist/
+    python .ci/release.py test tests/test_kcc.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DIST = ROOT / "dist"
+# what a user of the wheel has not: the tests must find it installed
+SOURCES = ("gpu_consensus", "cuda_kernels")
+# tests of the checkout itself: they build the wheel once more, or read the guides
+OF_SOURCES = ("test_house.py", "test_package.py")
+
+
+def version() -> str:
+    """Return the version that the package states."""
+    text = (ROOT / "gpu_consensus" / "__init__.py").read_text(encoding="utf-8")
+    found = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    if found is None:
+        sys.exit("gpu_consensus/__init__.py should state __version__.")
+    return found[1]
+
+
+def check_tag(tag: str) -> None:
+    """Refuse a tag that is not the version, or of which the changelog knows nothing."""
+    if tag != f"v{version()}":
+        sys.exit(f"tag={tag!r} should be 'v{version()}', the version of the package.")
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    if f"\n## [{version()}] - " not in changes:
+        sys.exit(f"CHANGELOG.md should have a dated section [{version()}].")
+
+
+def build(tag: str | None) -> None:
+    """Make ``dist/`` anew: the sdist, and from it the wheel."""
+    if tag is not None:
+        check_tag(tag)
+    shutil.rmtree(DIST, ignore_errors=True)
+    run(sys.executable, "-m", "build", "--outdir", DIST, ROOT)
+    run(sys.executable, "-m", "twine", "check", "--strict", *sorted(DIST.iterdir()))
+
+
+def test(arguments: list[str]) -> None:
+    """Run the tests of the sdist on the wheel, in a folder without the package."""
+    (sdist,) = DIST.glob("*.tar.gz")
+    (wheel,) = DIST.glob("*.whl")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        with tarfile.open(sdist) as archive:
+            archive.extractall(folder, filter="data")
+        (source,) = folder.iterdir()
+        for package in SOURCES:
+            shutil.rmtree(source / package)
+        for module in OF_SOURCES:
+            (source / "tests" / module).unlink()
+        venv.create(folder / "venv", with_pip=True)
+        scripts = sysconfig.get_path("scripts", "venv", {"base": str(folder / "venv")})
+        python = Path(scripts) / "python"
+        run(python, "-m", "pip", "install", "-q", f"{wheel}[test]")
+        where = "import gpu_consensus; print(gpu_consensus.__file__)"
+        run(python, "-c", where, cwd=source)
+        run(python, "-m", "pytest", *(arguments or ["tests"]), cwd=source)
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> None:
+    """Run a command without this process's Python settings, or end as it ended."""
+    env = {key: value for key, value in os.environ.items() if key[:6] != "PYTHON"}
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, env=env, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def main() -> None:
+    """Build or test, as the command line says."""
+    parser = argparse.ArgumentParser(description="Build and test a release.")
+    steps = parser.add_subparsers(dest="step", required=True)
+    making = steps.add_parser("build", help="make dist/ and check it")
+    making.add_argument("--tag", help="the tag, which should be v and the version")
+    steps.add_parser("test", help="test the wheel of dist/; more goes to pytest")
+    arguments, rest = parser.parse_known_args()
+    if arguments.step == "test":
+        test(rest)
+    elif rest:
+        parser.error(f"unknown arguments: {' '.join(rest)}")
+    else:
+        build(arguments.tag)
+
+
+if __name__ == "__main__":
+    main()

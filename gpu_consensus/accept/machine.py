@@ -1,0 +1,113 @@
+"""What the run ran on: plain facts, nothing that names a person or a machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gpu_consensus.accept.private import told
+
+_DRIVER_FILES = ("nvidia", "dxg", "nvmap", "nvhost", "nvgpu")
+"""Beginnings of the names in /dev of NVIDIA's driver, dxg that of Windows under WSL."""
+_ATTRIBUTES = {
+    "clock_mhz": ("ClockRate", 1e-3),
+    "memory_clock_mhz": ("MemoryClockRate", 1e-3),
+    "memory_bus_bits": ("GlobalMemoryBusWidth", 1),
+    "l2_mb": ("L2CacheSize", 1e-6),
+    "multiprocessors": ("MultiProcessorCount", 1),
+    "shared_kb_per_multiprocessor": ("MaxSharedMemoryPerMultiprocessor", 1 / 1024),
+}
+
+
+def why_no_gpu(root: Path = Path("/")) -> str:
+    """Return why what answers to CuPy's calls is no GPU, or an empty string.
+
+    A stand-in for CuPy has no file. A stand-in for the driver opens no file of the
+    driver: every process that uses a GPU holds some of them open (``fuser
+    /dev/nvidia*`` finds such processes by that). Where a system does not tell which
+    files are open, as Windows, an installed package has to do.
+
+    Parameters
+    ----------
+    root : Path, default Path("/")
+        Where ``proc`` is.
+    """
+    import cupy
+
+    file = getattr(cupy, "__file__", None)
+    if file is None or not Path(file).is_file():
+        return "the module cupy is a stand-in without a file"
+    held = root / "proc/self/fd"
+    if not held.is_dir():
+        installed = "cupy" in importlib.metadata.packages_distributions()
+        return "" if installed else "the module cupy is of no installed package"
+    with suppress(Exception):  # a device that fails is told of by all steps
+        cupy.zeros(1)  # the driver opens its files for the first of all work
+    for entry in held.iterdir():
+        try:
+            target = entry.readlink()
+        except OSError:  # the one that lists the folder is gone by now
+            continue
+        _, *folders, name = ("", *target.parts)
+        if folders[:2] == ["/", "dev"] and name.startswith(_DRIVER_FILES):
+            return ""
+    return "this process holds no file of NVIDIA's driver open, so another answered"
+
+
+def describe() -> dict[str, Any]:
+    """Return facts on the host and on the CUDA devices."""
+    import cupy
+
+    number = cupy.cuda.runtime.getDeviceCount()
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "memory_gb": _memory_gb(),
+        "os": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "current_device": int(cupy.cuda.Device().id),
+        "devices": [_device(index) for index in range(number)],
+    }
+
+
+def _device(index: int) -> dict[str, Any]:
+    import cupy
+
+    try:
+        properties = cupy.cuda.runtime.getDeviceProperties(index)
+        attributes = cupy.cuda.Device(index).attributes
+    except Exception as error:  # one that fails must not keep others from being told
+        return {"name": told(error), "compute_capability": "?", "memory_gb": 0.0}
+    return {
+        "name": properties["name"].decode(),
+        "compute_capability": f"{properties['major']}.{properties['minor']}",
+        "memory_gb": round(properties["totalGlobalMem"] / 1e9, 2),
+        **{
+            name: round(attributes[key] * unit, 1)
+            for name, (key, unit) in _ATTRIBUTES.items()
+            if attributes.get(key)  # newer versions of CUDA do not tell clocks
+        },
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _memory_gb() -> float | None:
+    try:
+        size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+    return round(size / 1e9, 1)

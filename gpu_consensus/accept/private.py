@@ -1,0 +1,64 @@
+"""What a report must not tell: who the user is, and where files are."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import socket
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_PATH = re.compile(r"(?<![\w:/.<>])/(?:[\w.+@~-]+/)*([\w.+@~-]+)/?")
+_WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\(?:[^\\\s'\"]+\\)*([^\\\s'\"]*)")
+_LONGEST = 1000
+
+
+def told(what: str | Exception) -> str:
+    """Return a text or an error in one line, without paths and names of the user's.
+
+    Examples
+    --------
+    >>> told(OSError("no file '/home/me/.cache/kernel.cu' here"))
+    "OSError: no file '<path>/kernel.cu' here"
+    """
+    if isinstance(what, Exception):
+        what = f"{type(what).__name__}: {what}"
+    text = " ".join(what.split())
+    for folder in _folders():
+        text = text.replace(folder, "/<path>")
+    text = _PATH.sub(r"<path>/\1", text).replace("/<path>", "<path>")
+    text = _WINDOWS_PATH.sub(r"<path>/\1", text)
+    for name in _names():
+        text = re.sub(rf"\b{re.escape(name)}\b", "<name>", text)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+
+
+def all_told(value: Any) -> Any:
+    """Return a value of JSON with every text in it as :func:`told`."""
+    if isinstance(value, str):
+        return told(value)
+    if isinstance(value, dict):
+        return {key: all_told(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [all_told(part) for part in value]
+    return value
+
+
+def _folders() -> list[str]:
+    """Return folders that may have blanks in their names, the longest first."""
+    known = {Path.cwd(), Path(tempfile.gettempdir()), Path(sys.prefix)}
+    with suppress(RuntimeError):  # there is no home
+        known.add(Path.home())
+    texts = {str(path) for path in known if len(path.parts) > 1}
+    return sorted(texts, key=len, reverse=True)
+
+
+def _names() -> list[str]:
+    """Return how this machine and its user are called."""
+    names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
+    with suppress(OSError, KeyError, ImportError):  # where the system does not tell
+        names.add(getpass.getuser())
+    return sorted((name for name in names if len(name) > 2), key=len, reverse=True)

@@ -1,0 +1,91 @@
+"""The house rules agree with each other: versions, commands, workflows."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import gpu_consensus
+
+ROOT = Path(__file__).resolve().parents[1]
+HOOKS = ".pre-commit-config.yaml"
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def project():
+    return tomllib.loads(read("pyproject.toml"))
+
+
+def tools(project, group):
+    """Requirements of a dependency group and of those that it includes."""
+    for entry in project["dependency-groups"][group]:
+        if isinstance(entry, dict):
+            yield from tools(project, entry["include-group"])
+        else:
+            yield entry
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    (command,) = re.findall(r"^python3 .*-m pytest$", read("README.md"), re.MULTILINE)
+    assert f"\n{command}\n" in read(".ci/run")
+
+
+def test_every_tool_is_pinned_once_and_not_published(project):
+    pins = set(tools(project, "dev"))
+    names = [re.match(r"[\w-]+", pin)[0] for pin in pins]
+    assert all(re.match(r"[\w-]+==[\d.]+(;|$)", pin) for pin in pins)
+    assert len(set(names)) == len(names)
+    assert set(tools(project, "lint")) <= pins
+    assert "dev" not in project["project"]["optional-dependencies"]
+    assert {"ruff", "mypy", "clang-format"} <= set(names)
+
+
+def test_workflows_and_hooks_call_the_scripts_that_developers_call():
+    assert "run: .ci/run\n" in read(".github/workflows/test.yml")
+    assert "run: python .ci/lint.py\n" in read(".github/workflows/lint.yml")
+    assert "run: python .ci/release.py test\n" in read(".github/workflows/release.yml")
+    rules = re.findall(r"entry: python .ci/lint.py (?:--fix )?(\w+)", read(HOOKS))
+    known = re.findall(r'^        "(\w+)": \[', read(".ci/lint.py"), re.MULTILINE)
+    assert sorted(rules) == sorted(known)
+
+
+def test_workflows_test_every_python_that_the_package_names(project):
+    versions = [
+        name.rpartition(" ")[2]
+        for name in project["project"]["classifiers"]
+        if re.search(r":: 3\.\d+$", name)
+    ]
+    (row,) = re.findall(r"python: \[(.*)\]", read(".github/workflows/test.yml"))
+    assert re.findall(r"[\d.]+", row) == versions
+    assert project["project"]["requires-python"] == f">={versions[0]}"
+
+
+def test_only_publishing_may_ask_for_a_token():
+    for path in (ROOT / ".github" / "workflows").iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert "\npermissions:\n  contents: read\n" in text, path.name
+        asked = re.findall(r"[\w-]+: write", text)
+        assert asked == (["id-token: write"] if path.name == "release.yml" else [])
+
+
+def test_the_version_is_the_same_everywhere():
+    version = gpu_consensus.__version__
+    assert f"\nversion: {version}\n" in read("CITATION.cff")
+    changes = read("CHANGELOG.md")
+    assert "\n## [Unreleased]\n" in changes
+    assert re.search(
+        rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changes, re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("guide", ["CONTRIBUTING.md", "SECURITY.md"])
+def test_files_that_a_guide_names_exist(guide):
+    names = re.findall(r"`((?:\w+/|\.ci/)[\w./-]*\.\w+)`", read(guide))
+    assert names or guide != "CONTRIBUTING.md"
+    missing = [name for name in names if not (ROOT / name).exists()]
+    assert not missing
