@@ -318,7 +318,8 @@ class Backend(Protocol):
     ) -> Climbs:
         """Climb from every start to a set that no single flip betters. Equal.
 
-        ``codes`` is what ``hold`` returned: they need not fit the memory of a device.
+        ``codes`` is what ``hold`` returned; if they do not fit the memory of a device,
+        ``similarity`` is needed.
         With a_lm the number of partitions in which l and m share a label, the climb
         from ``starts[x]`` begins with the set of that object alone and flips, in or
         out, the one object that raises b(S) = (q sum a_lm - p |S|^2) / |S| most, until
