@@ -53,7 +53,12 @@ class _RunError(RuntimeError):
 def run() -> NoReturn:
     """Be the program: run the command line, end when told to, and exit."""
     signals.watch_signals()
-    sys.exit(main())
+    try:
+        code = main()
+        signals.leave_to_watcher()
+    except KeyboardInterrupt as error:
+        code = signals.say_ended(error)
+    sys.exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,15 +80,20 @@ def _main(argv: Sequence[str] | None) -> int:
             return int(stop.code or 0)
         show_traceback = arguments.traceback
         arguments.run(arguments)
-    except KeyboardInterrupt as error:
-        return signals.say_ended(error)
-    except (_RunError, DeviceLostError) as error:
-        return _fail(str(error), 1, show_traceback)
-    except (ValueError, TypeError, OSError, backends.BackendError) as error:
-        return _fail(str(error), 2, show_traceback)
-    except Exception as error:
-        return _fail(f"{type(error).__name__}: {error}", 1, show_traceback)
+    except (Exception, KeyboardInterrupt) as error:
+        if signals.is_ended(error):
+            return signals.say_ended(error)
+        return _fail(*_told(error), show_traceback)
     return 0
+
+
+def _told(error: BaseException) -> tuple[str, int]:
+    """Return the line and the exit code that an error means."""
+    if isinstance(error, (_RunError, DeviceLostError)):
+        return str(error), 1
+    if isinstance(error, (ValueError, TypeError, OSError, backends.BackendError)):
+        return str(error), 2
+    return f"{type(error).__name__}: {error}", 1
 
 
 def _print(text: str) -> None:
@@ -291,7 +301,7 @@ def _doctor(arguments: argparse.Namespace) -> None:
 def _accept(arguments: argparse.Namespace) -> None:
     from gpu_consensus import accept
 
-    signals.be_patient(10)  # what was measured is written, when the device lets go
+    signals.be_patient(8)  # what was measured is written; docker stop waits 10 s
     found = accept.accept(
         arguments.output,
         sizes=accept.QUICK if arguments.quick else accept.FULL,

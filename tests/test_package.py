@@ -58,6 +58,7 @@ def wheel(tmp_path_factory):
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, source)
+    shutil.copy(ROOT / "gpu_consensus_command.py", source)
     for name in ("gpu_consensus", "cuda_kernels", "bench"):
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, source / name, ignore=ignore)
