@@ -226,7 +226,7 @@ def test_a_numba_that_cannot_be_imported_is_done_without(tmp_path):
 
 
 def test_without_a_place_for_the_cache():
-    """numba finds no folder beside a function that is in no file: it says so."""
+    """numba finds no folder beside a function that is in no file: we say so, once."""
     done = run_elsewhere(
         """
         import numba
@@ -241,10 +241,13 @@ def test_without_a_place_for_the_cache():
             assert "cannot cache" in str(error)
         else:
             raise AssertionError("there is a place")
-        assert compiled(double)(21) == 42
-        """
+        assert compiled(double)(21) == compiled(double)(21) == 42
+        """,
+        NUMBA_CACHE_DIR="/dev/null/nowhere",
     )
     assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Warning: NUMBA_CACHE_DIR='/dev/null/nowhere'") == 1
+    assert "name a folder that may be written" in done.stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no limit on file sizes")

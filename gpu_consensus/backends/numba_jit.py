@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pickle
 from collections import deque
@@ -11,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
+
+from gpu_consensus.warn import warn
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _pools: dict[int, ThreadPoolExecutor] = {}
@@ -24,12 +27,24 @@ def compiled(function: Callable[..., Any]) -> Any:
     try:
         dispatcher: Any = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # nowhere to keep it: a read-only file system
+        _tell_of_no_folder()
         return numba.njit(**_OPTIONS)(function)
     # numba finds a place that can be written, and fails if the disk is full later
     cache = dispatcher._cache
     for name in ("load_overload", "save_overload"):
         setattr(cache, name, _without_disk_errors(cache, getattr(cache, name)))
     return dispatcher
+
+
+@functools.cache
+def _tell_of_no_folder() -> None:
+    """Warn once in a process: a dozen functions have no folder, for one reason."""
+    warn(
+        f"NUMBA_CACHE_DIR={os.environ.get('NUMBA_CACHE_DIR', '')!r}: numba finds no "
+        "folder that it may write, so compiled code is not kept and every process "
+        "spends some ten seconds on it; name a folder that may be written, or mount "
+        "one there."
+    )
 
 
 def _without_disk_errors(cache: Any, method: Callable[..., Any]) -> Callable[..., Any]:
