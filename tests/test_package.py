@@ -102,7 +102,8 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
         files = archive.namelist()
     tops = {name.split("/")[0] for name in files}
     version = gpu_consensus.__version__
-    assert tops == {"gpu_consensus", f"gpu_consensus-{version}.dist-info"}
+    command = "gpu_consensus_command.py"
+    assert tops == {"gpu_consensus", command, f"gpu_consensus-{version}.dist-info"}
     assert "gpu_consensus/py.typed" in files
     assert any(n.startswith("gpu_consensus/cuda_kernels/") for n in files)
     assert any(n.startswith("gpu_consensus/bench/") for n in files)
