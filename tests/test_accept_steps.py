@@ -162,6 +162,15 @@ def test_a_new_process_times_its_first_result(capsys):
     assert set(times) == {"import_s", "context_s", "first_kcc_s", "second_kcc_s"}
 
 
+def test_a_new_process_keeps_its_kernels_where_this_one_could_not(monkeypatch):
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")
+    tell = "import json, os; print(json.dumps(dict(os.environ)))"
+    monkeypatch.setattr(startup, "_CHILD", tell)
+    found = startup._start("kept", 60)
+    assert found["CUPY_CACHE_DIR"] == "kept"
+    assert "CUPY_CACHE_IN_MEMORY" not in found
+
+
 def test_a_process_that_fails_says_why(monkeypatch):
     monkeypatch.setattr(startup, "_CHILD", "raise SystemExit('no such thing')")
     entry = run_alone(startup.time_startup)

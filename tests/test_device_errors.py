@@ -1,5 +1,6 @@
 """What a user meets where a device, its driver or its memory fails."""
 
+import errno
 import importlib.metadata
 import os
 import warnings
@@ -102,6 +103,20 @@ def test_a_cache_that_cannot_be_written_costs_time_only(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert why_unavailable("cupy") == ""
+
+
+def test_the_home_of_another_user_costs_time_only(emulated_cupy, monkeypatch):
+    """As in a container that runs as the caller, but with the home of its image."""
+
+    def exists(path):  # as Python before 3.14 says it of what lies in a closed folder
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.delenv("CUPY_CACHE_DIR", raising=False)
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "0")
+    monkeypatch.setattr(availability.Path, "exists", exists)
+    with pytest.warns(UserWarning, match="set CUPY_CACHE_DIR"):
+        assert why_unavailable("cupy") == ""
+    assert os.environ["CUPY_CACHE_IN_MEMORY"] == "1"
 
 
 def test_a_user_without_a_home_gets_no_folder_of_that_name(emulated_cupy, monkeypatch):

@@ -155,18 +155,18 @@ def _find_kernel_cache() -> None:
     folder = Path(os.environ.get("CUPY_CACHE_DIR", "~/.cupy/kernel_cache"))
     try:
         folder = folder.expanduser()
-    except RuntimeError:  # a user without a home: CuPy would make a folder named "~"
-        writable = False
-    else:
         there = next(path for path in (folder, *folder.parents) if path.exists())
-        writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
-    if writable:
-        return
+        if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+            return
+    # a user without a home, for whom CuPy would make a folder named "~", or with that
+    # of another, as in a container that is started for somebody else
+    except (RuntimeError, PermissionError):
+        pass
     warn(
         f"CuPy cannot keep compiled kernels in {str(folder)!r}, which may not be "
         "written, so every process compiles them anew, for some seconds; set "
         "CUPY_CACHE_DIR to a folder that may be written."
     )
     os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
-    if not folder.is_dir():  # CuPy wants one that is there, and leaves it alone
-        os.environ["CUPY_CACHE_DIR"] = str(Path(__file__).parent)
+    # CuPy wants one that is there, and leaves it alone
+    os.environ["CUPY_CACHE_DIR"] = str(Path(__file__).parent)
