@@ -62,6 +62,11 @@ def test_an_old_driver_is_named_with_both_cures(emulated_cupy):
     assert "driver knows CUDA 12.2 but CuPy is made for CUDA 13.0" in reason
     assert "update the driver" in reason
     assert "'gpu-consensus[cuda12]' in place of cuda13" in reason
+    emulated_cupy.machine.driver = 11_080
+    reason = why_unavailable("cupy")
+    assert "update the driver, or use backend='numpy'" in reason
+    assert "cuda11" not in reason
+    emulated_cupy.machine.driver = 12_020
     # a newer minor version of the toolkit is no fault: CUDA promises that it runs
     emulated_cupy.cuda.runtime.runtimeGetVersion = lambda: 12_090
     assert why_unavailable("cupy") == ""
