@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -158,21 +160,29 @@ def _find_kernel_cache() -> None:
     """
     if os.environ.get("CUPY_CACHE_IN_MEMORY", "0") not in ("", "0"):
         return
-    folder = Path(os.environ.get("CUPY_CACHE_DIR", "~/.cupy/kernel_cache"))
-    try:
-        folder = folder.expanduser()
-        there = next(path for path in (folder, *folder.parents) if path.exists())
-        if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
-            return
-    # a user without a home, for whom CuPy would make a folder named "~", or with that
-    # of another, as in a container that is started for somebody else
-    except (RuntimeError, PermissionError):
-        pass
+    folder = os.environ.get("CUPY_CACHE_DIR", "~/.cupy/kernel_cache")
+    reason = _why_not_written(folder)
+    if not reason:
+        return
     warn(
-        f"CuPy cannot keep compiled kernels in {str(folder)!r}, which may not be "
-        "written, so every process compiles them anew, for some seconds; set "
-        "CUPY_CACHE_DIR to a folder that may be written."
+        f"CuPy cannot keep compiled kernels in {folder!r} ({reason}), so every process "
+        "compiles them anew, for some seconds; set CUPY_CACHE_DIR to a folder that may "
+        "be written."
     )
     os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
-    # CuPy wants one that is there, and leaves it alone
+    # CuPy wants a folder that is there, and then leaves it alone
     os.environ["CUPY_CACHE_DIR"] = str(Path(__file__).parent)
+
+
+@functools.cache
+def _why_not_written(folder: str) -> str:
+    """Return why no file can be written in a folder, which is made if need be."""
+    try:
+        path = Path(folder).expanduser()
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    except RuntimeError as error:  # a user without a home: CuPy would make a folder "~"
+        return str(error).rstrip(".")
