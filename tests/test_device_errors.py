@@ -37,8 +37,13 @@ def test_auto_takes_a_device_for_what_is_worth_its_start(emulated_cupy, codes):
     assert choose_backend("auto", codes, lookups=worth.NUMBA).name == "numba"
     assert choose_backend("auto", codes, lookups=LARGE).name == "cupy"
     assert gpc.kcc(noisy(0)[0], 3, random_state=0).backend == "numpy"
-    there = gpc.Ensemble(noisy(0)[0]).to("cupy")
-    assert gpc.kcc(there, 3, random_state=0).backend == "cupy"
+    for there in (
+        gpc.Ensemble(noisy(0)[0]).to("cupy"),
+        emulated_cupy.asarray(noisy(0)[0]),
+    ):
+        found = gpc.kcc(there, 3, random_state=0)
+        assert found.backend == "cupy"
+        assert isinstance(found.labels, emulated_cupy.ndarray)
     assert choose_backend("cupy", codes, lookups=1).name == "cupy"
 
 
