@@ -19,6 +19,8 @@ from gpu_consensus.methods.hac import hac
 from gpu_consensus.methods.hbgf import hbgf
 from gpu_consensus.methods.hgpa import hgpa
 from gpu_consensus.methods.ipc import ipc
+from gpu_consensus.methods.ipvc import ipvc
+from gpu_consensus.methods.ivc import ivc
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.methods.lambda_consensus import lambda_consensus
 from gpu_consensus.methods.least_squares import least_squares
@@ -27,7 +29,6 @@ from gpu_consensus.methods.qmi import qmi
 from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
 from gpu_consensus.methods.vote import borda, vote
-from gpu_consensus.methods.voting import ipvc, ivc
 from gpu_consensus.result import Consensus, ConvergenceWarning
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import inspect
 import io
 import json
 import os
@@ -33,7 +32,8 @@ from gpu_consensus.backends.device_errors import DeviceLostError
 from gpu_consensus.checks import check_choice, check_int, check_n_clusters
 from gpu_consensus.encoding import encode
 from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods import CHECKPOINTED, FINDERS, finds_n_clusters
+from gpu_consensus.methods import FINDERS
+from gpu_consensus.options import finds_n_clusters, option_names
 
 _MEASURES = (
     "adjusted_rand",
@@ -200,7 +200,8 @@ def _cluster(arguments: argparse.Namespace) -> None:
     began = time.perf_counter()
     ens = _make_partitions(arguments, X, n_clusters, seeds[0])
     made = f"{ens}\n  made in {time.perf_counter() - began:.2f} s"
-    if arguments.checkpoint and arguments.method in CHECKPOINTED:
+    known = option_names(gpc.METHODS[arguments.method])
+    if arguments.checkpoint and "checkpoint" in known:
         options["checkpoint"] = arguments.checkpoint / "consensus.npz"
     if arguments.method in FINDERS:
         n_clusters = None  # it was what the partitions had in mind
@@ -220,7 +221,7 @@ def _generate(arguments: argparse.Namespace) -> None:
 def _consensus(arguments: argparse.Namespace) -> None:
     options = _check_consensus(arguments)
     method, n_clusters = arguments.method, arguments.n_clusters
-    known = inspect.signature(gpc.METHODS[method]).parameters
+    known = option_names(gpc.METHODS[method])
     if n_clusters is not None and "n_clusters" not in known:
         raise ValueError(
             f"--n-clusters is no option of {method}, which finds the number of "
@@ -228,7 +229,7 @@ def _consensus(arguments: argparse.Namespace) -> None:
         )
     path, checkpoint = arguments.ensemble, arguments.checkpoint
     if checkpoint is not None:
-        if method not in CHECKPOINTED:
+        if "checkpoint" not in known:
             raise ValueError(f"--checkpoint is no option of {method}; leave it out.")
         tables.check_writable("--checkpoint", checkpoint)
         options["checkpoint"] = checkpoint
@@ -386,7 +387,8 @@ def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
     method = check_choice("--method", arguments.method, gpc.METHODS)
     given = {"utility": arguments.utility, "n_init": arguments.n_init}
     options = {name: value for name, value in given.items() if value is not None}
-    known = inspect.signature(gpc.METHODS[method]).parameters
+    function = gpc.METHODS[method]
+    known = option_names(function)
     for name in options:
         if name not in known:
             option = "--" + name.replace("_", "-")
@@ -397,7 +399,7 @@ def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
         check_int("--n-init", arguments.n_init, 1)
     if arguments.n_clusters is not None:
         check_int("--n-clusters", arguments.n_clusters, 1)
-    elif not finds_n_clusters(method) and getattr(arguments, "example", None) is None:
+    elif not finds_n_clusters(function) and getattr(arguments, "example", None) is None:
         raise ValueError("--n-clusters is missing; say how many clusters you want.")
     backends.choose_backend(arguments.backend, None, arguments.n_jobs)
     path = arguments.output

@@ -15,8 +15,9 @@ from gpu_consensus.checks import check_choice, check_n_clusters, seed_sequence
 from gpu_consensus.generate import generate_partitions
 from gpu_consensus.generation import device
 from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods import FINDERS, METHODS, check_options, consensus
+from gpu_consensus.methods import FINDERS, METHODS, consensus
 from gpu_consensus.methods.lambda_consensus import lambda_consensus
+from gpu_consensus.options import check_options
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):
@@ -133,7 +134,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
                 "n_clusters of the estimator."
             )
         if self.method in METHODS:
-            check_options(self.method, options)
+            check_options(self.method, METHODS[self.method], options)
         if "utility" in options:
             parse_utility(options["utility"])
         if self.method == "lambda_consensus":
