@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from gpu_consensus import metrics
+from gpu_consensus.cluster import cluster
 from gpu_consensus.doctor import doctor
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.generate import drop_labels, generate_partitions
@@ -45,6 +46,7 @@ __all__ = [
     "Utility",
     "best",
     "borda",
+    "cluster",
     "consensus",
     "correspondence",
     "cspa",
