@@ -25,6 +25,8 @@ from gpu_consensus.methods.lambda_consensus import lambda_consensus
 from gpu_consensus.options import check_options, finds_n_clusters, option_names
 from gpu_consensus.result import Consensus
 
+_FIRST_STAGE = ("n_partitions", "strategy", "n_clusters", "k_range")
+
 
 def cluster(
     X: Any,
@@ -107,6 +109,7 @@ def cluster(
     _check_second_stage(method, n_clusters, found, X)
     # what is wrong with the second stage should not wait for the first
     choose_backend(found.get("backend", backend), None, n_jobs)
+    shared: dict[str, Any]
     shared = {"backend": backend, "n_jobs": n_jobs, "progress": progress}
     if method == "lambda_consensus":
         if made:
@@ -120,7 +123,9 @@ def cluster(
                 "which keeps none; leave it out."
             )
         own = {"n_clusterers": n_partitions, "random_state": random_state}
-        return lambda_consensus(X, n_clusters, **shared | own | found)  # type: ignore[arg-type]
+        assert n_clusters is not None  # it has no default there
+        return lambda_consensus(X, n_clusters, **shared | own | found)
+    _refuse_own("generate_options", made, _FIRST_STAGE)
     check_options("generate_partitions", generate_partitions, made)
     seeds: list[np.random.SeedSequence | None] = [None, None]
     if random_state is not None:  # a checkpoint has a seed of its own
@@ -132,8 +137,9 @@ def cluster(
             found = {"checkpoint": folder / "consensus.npz"} | found
     began = time.perf_counter()
     first = shared | {"random_state": seeds[0], "metric": metric, "base": base} | made
-    given = {"strategy": strategy, "n_clusters": n_clusters, "k_range": k_range}
-    ensemble = generate_partitions(X, n_partitions, **given | first)
+    ensemble = generate_partitions(
+        X, n_partitions, strategy, n_clusters, k_range, **first
+    )
     between = time.perf_counter()
     result = consensus(
         ensemble,
@@ -151,11 +157,7 @@ def _check_second_stage(
 ) -> None:
     """Refuse what the method would refuse after the partitions were made."""
     function = METHODS.get(method, lambda_consensus)
-    if "n_clusters" in options:
-        raise TypeError(
-            f"method_options has n_clusters={options['n_clusters']!r}; give it as "
-            "n_clusters of the call itself."
-        )
+    _refuse_own("method_options", options, ("n_clusters",))
     check_options(method, function, options)
     if n_clusters is None and not finds_n_clusters(function):
         raise TypeError(
@@ -169,3 +171,13 @@ def _check_second_stage(
             check_n_clusters(n_clusters, shape[0])
     if "utility" in options:
         parse_utility(options["utility"])
+
+
+def _refuse_own(where: str, options: Mapping[str, Any], own: tuple[str, ...]) -> None:
+    """Refuse what is given to ``cluster`` itself."""
+    for name in own:
+        if name in options:
+            raise TypeError(
+                f"{where} has {name}={options[name]!r}; give it as {name} of the call "
+                "itself."
+            )

@@ -55,6 +55,7 @@ def test_it_goes_on_from_its_checkpoint(tmp_path):
         ({"method_options": {"n_clusters": 4}}, "n_clusters=4; give it as n_clusters"),
         ({"method_options": {"inite": 1}}, "kcc: option='inite' is unknown; choose"),
         ({"generate_options": {"share": 1}}, "choose one of 'sample_share'"),
+        ({"generate_options": {"strategy": "rfs"}}, "give it as strategy of the call"),
         ({"checkpoint": 3}, "checkpoint=3 should be a path"),
         (
             {"method": "lambda_consensus", "checkpoint": "a"},
