@@ -128,7 +128,10 @@ class Task:
         return self.n_clusters
 
     def rng(self) -> np.random.Generator:
-        """Return the generator of this call."""
+        """Return the generator of this call.
+
+        Of a Generator or RandomState it is the second draw, after that of the door.
+        """
         return np.random.default_rng(seed_sequence(self.random_state))
 
     def seed(self) -> int:
