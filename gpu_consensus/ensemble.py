@@ -412,7 +412,7 @@ class Ensemble:
 def as_ensemble(ensemble: Any, weights: Any = None) -> tuple[Ensemble, FloatArray]:
     """Return an ensemble from what a method was given, and the weights to use.
 
-    Labels that are on a device are encoded on the host, and stay a matter of the device.
+    Labels on a device are encoded on the host, and go back there as codes.
     """
     ens = ensemble if isinstance(ensemble, Ensemble) else Ensemble(ensemble)
     if on_device(ensemble):
