@@ -69,8 +69,8 @@ def test(arguments: list[str]) -> None:
         (source,) = folder.iterdir()
         for package in SOURCES:
             shutil.rmtree(source / package)
-        for module in OF_SOURCES:
-            (source / "tests" / module).unlink()
+        for module in ("gpu_consensus_command.py", *(f"tests/{x}" for x in OF_SOURCES)):
+            (source / module).unlink()
         venv.create(folder / "venv", with_pip=True)
         scripts = sysconfig.get_path("scripts", "venv", {"base": str(folder / "venv")})
         python = Path(scripts) / "python"

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import gpu_consensus as gpc
+from gpu_consensus.methods.call import open_task
 from gpu_consensus.methods.supra import average_nmi
-from gpu_consensus.task import open_task
 
 from .environment import others_busy
 from .suite import Claim, Column, Context, Skipped, Table
@@ -53,7 +53,7 @@ def mcla_table(context: Context) -> Table:
     n, r, k = _QUICK if context.quick else _SIZE
     labels, planted = _noisy_labels(n, r, k)
     ensemble = gpc.Ensemble(labels)
-    task = open_task("mcla", ensemble, k, {})
+    task = open_task("mcla", ensemble, k)
     busy = others_busy()
     begin = time.perf_counter()
     with _on_new_scipy(peer):

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from gpu_consensus import metrics
+from gpu_consensus.cluster import cluster
 from gpu_consensus.doctor import doctor
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.generate import drop_labels, generate_partitions
@@ -19,6 +20,8 @@ from gpu_consensus.methods.hac import hac
 from gpu_consensus.methods.hbgf import hbgf
 from gpu_consensus.methods.hgpa import hgpa
 from gpu_consensus.methods.ipc import ipc
+from gpu_consensus.methods.ipvc import ipvc
+from gpu_consensus.methods.ivc import ivc
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.methods.lambda_consensus import lambda_consensus
 from gpu_consensus.methods.least_squares import least_squares
@@ -27,7 +30,6 @@ from gpu_consensus.methods.qmi import qmi
 from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
 from gpu_consensus.methods.vote import borda, vote
-from gpu_consensus.methods.voting import ipvc, ivc
 from gpu_consensus.result import Consensus, ConvergenceWarning
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ __all__ = [
     "Utility",
     "best",
     "borda",
+    "cluster",
     "consensus",
     "correspondence",
     "cspa",

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import inspect
 import io
 import json
 import os
@@ -30,10 +29,10 @@ import numpy.typing as npt
 import gpu_consensus as gpc
 from gpu_consensus import backends, cli_options, examples, signals, storage, tables
 from gpu_consensus.backends.device_errors import DeviceLostError
-from gpu_consensus.checks import check_choice, check_int, check_n_clusters
+from gpu_consensus.checks import check_choice, check_int
 from gpu_consensus.encoding import encode
 from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods import CHECKPOINTED, FINDERS, finds_n_clusters
+from gpu_consensus.options import finds_n_clusters, option_names
 
 _MEASURES = (
     "adjusted_rand",
@@ -53,7 +52,12 @@ class _RunError(RuntimeError):
 def run() -> NoReturn:
     """Be the program: run the command line, end when told to, and exit."""
     signals.watch_signals()
-    sys.exit(main())
+    try:
+        code = main()
+        signals.leave_to_watcher()
+    except KeyboardInterrupt as error:
+        code = signals.say_ended(error)
+    sys.exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,15 +79,20 @@ def _main(argv: Sequence[str] | None) -> int:
             return int(stop.code or 0)
         show_traceback = arguments.traceback
         arguments.run(arguments)
-    except KeyboardInterrupt as error:
-        return signals.say_ended(error)
-    except (_RunError, DeviceLostError) as error:
-        return _fail(str(error), 1, show_traceback)
-    except (ValueError, TypeError, OSError, backends.BackendError) as error:
-        return _fail(str(error), 2, show_traceback)
-    except Exception as error:
-        return _fail(f"{type(error).__name__}: {error}", 1, show_traceback)
+    except (Exception, KeyboardInterrupt) as error:
+        if signals.is_ended(error):
+            return signals.say_ended(error)
+        return _fail(*_told(error), show_traceback)
     return 0
+
+
+def _told(error: BaseException) -> tuple[str, int]:
+    """Return the line and the exit code that an error means."""
+    if isinstance(error, (_RunError, DeviceLostError)):
+        return str(error), 1
+    if isinstance(error, (ValueError, TypeError, OSError, backends.BackendError)):
+        return str(error), 2
+    return f"{type(error).__name__}: {error}", 1
 
 
 def _print(text: str) -> None:
@@ -188,31 +197,51 @@ def _parser() -> argparse.ArgumentParser:
 
 def _cluster(arguments: argparse.Namespace) -> None:
     options = _check_consensus(arguments)
+    made = _generate_options(arguments)
     X, example = _features(arguments)
     n_clusters = arguments.n_clusters
     if n_clusters is None and example is not None:
         n_clusters = len(example.classes)
-    if n_clusters is not None:
-        check_n_clusters(n_clusters, X.shape[0])
-    seeds: Sequence[np.random.SeedSequence | None] = (None, None)
-    if arguments.seed is not None:
-        seeds = np.random.SeedSequence(arguments.seed).spawn(2)
-    began = time.perf_counter()
-    ens = _make_partitions(arguments, X, n_clusters, seeds[0])
-    made = f"{ens}\n  made in {time.perf_counter() - began:.2f} s"
-    if arguments.checkpoint and arguments.method in CHECKPOINTED:
-        options["checkpoint"] = arguments.checkpoint / "consensus.npz"
-    if arguments.method in FINDERS:
-        n_clusters = None  # it was what the partitions had in mind
-    found = _find(arguments, ens, n_clusters, seeds[1], options, example)
-    _print(f"{made}\n{found}")
+    result = gpc.cluster(
+        X,
+        n_clusters,
+        method=arguments.method,
+        n_partitions=arguments.n_partitions,
+        strategy=arguments.strategy,
+        k_range=arguments.k_range,
+        metric=arguments.metric,
+        generate_options=made,
+        method_options=options,
+        backend=arguments.backend,
+        n_jobs=arguments.n_jobs,
+        checkpoint=arguments.checkpoint,
+        random_state=arguments.seed,
+        progress=_bar(arguments),
+    )
+    making, finding = result.details["seconds"]
+    made_of = f"{result.details['ensemble']}\n  made in {making:.2f} s"
+    _print(f"{made_of}\n{_tell(arguments, result, finding, example)}")
 
 
 def _generate(arguments: argparse.Namespace) -> None:
     check_choice("--backend", arguments.backend, backends.NAMES)
     _check_ensemble_output(arguments.output)
+    made = _generate_options(arguments)
     X, _ = _features(arguments)
-    ens = _make_partitions(arguments, X, arguments.n_clusters, arguments.seed)
+    ens = gpc.generate_partitions(
+        X,
+        arguments.n_partitions,
+        arguments.strategy,
+        arguments.n_clusters,
+        arguments.k_range,
+        metric=arguments.metric,
+        backend=arguments.backend,
+        n_jobs=arguments.n_jobs,
+        random_state=arguments.seed,
+        checkpoint=arguments.checkpoint,
+        progress=_bar(arguments),
+        **made,
+    )
     ens.save(arguments.output)
     _print(f"{ens}\n  written to {arguments.output}")
 
@@ -220,7 +249,7 @@ def _generate(arguments: argparse.Namespace) -> None:
 def _consensus(arguments: argparse.Namespace) -> None:
     options = _check_consensus(arguments)
     method, n_clusters = arguments.method, arguments.n_clusters
-    known = inspect.signature(gpc.METHODS[method]).parameters
+    known = option_names(gpc.METHODS[method])
     if n_clusters is not None and "n_clusters" not in known:
         raise ValueError(
             f"--n-clusters is no option of {method}, which finds the number of "
@@ -228,7 +257,7 @@ def _consensus(arguments: argparse.Namespace) -> None:
         )
     path, checkpoint = arguments.ensemble, arguments.checkpoint
     if checkpoint is not None:
-        if method not in CHECKPOINTED:
+        if "checkpoint" not in known:
             raise ValueError(f"--checkpoint is no option of {method}; leave it out.")
         tables.check_writable("--checkpoint", checkpoint)
         options["checkpoint"] = checkpoint
@@ -236,8 +265,19 @@ def _consensus(arguments: argparse.Namespace) -> None:
         ens = gpc.Ensemble.load(path)
     else:
         ens = gpc.Ensemble(tables.read_partitions(path, arguments.header))
-    found = _find(arguments, ens, n_clusters, arguments.seed, options, None)
-    _print(f"{ens}\n{found}")
+    began = time.perf_counter()
+    result = gpc.consensus(
+        ens,
+        n_clusters,
+        method,
+        backend=arguments.backend,
+        n_jobs=arguments.n_jobs,
+        random_state=arguments.seed,
+        progress=_bar(arguments),
+        **options,
+    )
+    seconds = time.perf_counter() - began
+    _print(f"{ens}\n{_tell(arguments, result, seconds)}")
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
@@ -291,7 +331,7 @@ def _doctor(arguments: argparse.Namespace) -> None:
 def _accept(arguments: argparse.Namespace) -> None:
     from gpu_consensus import accept
 
-    signals.be_patient(10)  # what was measured is written, when the device lets go
+    signals.be_patient(8)  # what was measured is written; docker stop waits 10 s
     found = accept.accept(
         arguments.output,
         sizes=accept.QUICK if arguments.quick else accept.FULL,
@@ -324,48 +364,23 @@ def _features(arguments: argparse.Namespace) -> tuple[Any, examples.Example | No
     return tables.read_features(arguments.data, arguments.drop, arguments.header), None
 
 
-def _make_partitions(
-    arguments: argparse.Namespace,
-    X: Any,
-    n_clusters: int | None,
-    seed: int | np.random.SeedSequence | None,
-) -> gpc.Ensemble:
-    return gpc.generate_partitions(
-        X,
-        arguments.n_partitions,
-        arguments.strategy,
-        n_clusters,
-        arguments.k_range,
-        metric=arguments.metric,
-        backend=arguments.backend,
-        n_jobs=arguments.n_jobs,
-        random_state=seed,
-        checkpoint=arguments.checkpoint,
-        progress=_bar(arguments),
+def _generate_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return how else partitions are made."""
+    return cli_options.read_options(
+        "--generate-option",
+        arguments.generate_option,
+        "generate_partitions",
+        gpc.generate_partitions,
     )
 
 
-def _find(
+def _tell(
     arguments: argparse.Namespace,
-    ens: gpc.Ensemble,
-    n_clusters: int | None,
-    seed: int | np.random.SeedSequence | None,
-    options: dict[str, Any],
-    example: examples.Example | None,
+    result: gpc.Consensus,
+    seconds: float,
+    example: examples.Example | None = None,
 ) -> str:
-    """Find the consensus, write it, and return what there is to say about it."""
-    began = time.perf_counter()
-    result = gpc.consensus(
-        ens,
-        n_clusters,
-        arguments.method,
-        backend=arguments.backend,
-        n_jobs=arguments.n_jobs,
-        random_state=seed,
-        progress=_bar(arguments),
-        **options,
-    )
-    seconds = time.perf_counter() - began
+    """Write a consensus, and return what there is to say about it."""
     kept = "(labels are not kept; add --output labels.csv)"
     if arguments.output is not None:
         tables.write_labels(arguments.output, result.labels, result.confidence)
@@ -386,18 +401,23 @@ def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
     method = check_choice("--method", arguments.method, gpc.METHODS)
     given = {"utility": arguments.utility, "n_init": arguments.n_init}
     options = {name: value for name, value in given.items() if value is not None}
-    known = inspect.signature(gpc.METHODS[method]).parameters
+    function = gpc.METHODS[method]
+    known = option_names(function)
     for name in options:
         if name not in known:
             option = "--" + name.replace("_", "-")
             raise ValueError(f"{option} is no option of {method}; leave it out.")
+    options |= cli_options.read_options("--option", arguments.option, method, function)
     if arguments.utility is not None:
         parse_utility(arguments.utility)
     if arguments.n_init is not None:
         check_int("--n-init", arguments.n_init, 1)
     if arguments.n_clusters is not None:
         check_int("--n-clusters", arguments.n_clusters, 1)
-    elif not finds_n_clusters(method) and getattr(arguments, "example", None) is None:
+    elif (
+        not finds_n_clusters(gpc.METHODS[method])
+        and getattr(arguments, "example", None) is None
+    ):
         raise ValueError("--n-clusters is missing; say how many clusters you want.")
     backends.choose_backend(arguments.backend, None, arguments.n_jobs)
     path = arguments.output

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import gpu_consensus as gpc
 from gpu_consensus import backends, examples
+from gpu_consensus.options import check_options
+
+_FLAGS = {
+    "utility": "--utility",
+    "n_init": "--n-init",
+    "n_clusters": "--n-clusters",
+    "n_partitions": "--n-partitions",
+    "strategy": "--strategy",
+    "k_range": "--k-range",
+    "metric": "--metric",
+    "backend": "--backend",
+    "n_jobs": "--n-jobs",
+    "checkpoint": "--checkpoint",
+    "random_state": "--seed",
+    "progress": "--quiet",
+}
+"""The options of methods and of generation that have a flag of their own."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -54,6 +73,9 @@ def add_generation(parser: argparse.ArgumentParser) -> None:
         "--k-range", type=_pair, metavar="LOW:HIGH", help="clusters of the partitions"
     )
     parser.add_argument("--metric", default="euclidean", help="or cosine, for text")
+    _add_option(
+        parser, "--generate-option", "how partitions are made: sample_share=0.5"
+    )
 
 
 def add_consensus(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +91,7 @@ def add_consensus(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--utility", help="utility of kcc, default h")
     parser.add_argument("--n-init", type=int, help="starts, default: the method's own")
+    _add_option(parser, "--option", "the method, like refine=false")
     parser.add_argument("--output", type=Path, help="labels, .csv or .npy")
     add_common(parser)
 
@@ -84,6 +107,57 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         "--checkpoint", type=Path, help="go on from here if interrupted"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _add_option(parser: argparse.ArgumentParser, flag: str, example: str) -> None:
+    parser.add_argument(
+        flag,
+        type=_named_value,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=f"any other option of {example}; may be repeated",
+    )
+
+
+def read_options(
+    flag: str,
+    given: list[tuple[str, Any]],
+    name: str,
+    function: Callable[..., Any],
+) -> dict[str, Any]:
+    """Return options of a function given as ``--option NAME=VALUE``.
+
+    Parameters
+    ----------
+    flag : str
+        How they were given.
+    given : list of (str, value)
+    name : str
+        How messages call the function.
+    function : callable
+    """
+    options: dict[str, Any] = {}
+    for option, value in given:
+        if option in _FLAGS:
+            raise ValueError(
+                f"{flag} {option} has a flag of its own; give it as {_FLAGS[option]}."
+            )
+        if option in options:
+            raise ValueError(f"{flag} {option} is given twice; leave one out.")
+        options[option] = value
+    check_options(name, function, options)
+    return options
+
+
+def _named_value(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} should be a name=value")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _seed(text: str) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus import storage
-from gpu_consensus.arrays import is_mapped, read_only, size_text, to_host
+from gpu_consensus.arrays import is_mapped, on_device, read_only, size_text, to_host
 from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_weights
 from gpu_consensus.encoding import (
     category_array,
@@ -410,8 +410,13 @@ class Ensemble:
 
 
 def as_ensemble(ensemble: Any, weights: Any = None) -> tuple[Ensemble, FloatArray]:
-    """Return an ensemble from what a method was given, and the weights to use."""
+    """Return an ensemble from what a method was given, and the weights to use.
+
+    Labels on a device are encoded on the host, and go back there as codes.
+    """
     ens = ensemble if isinstance(ensemble, Ensemble) else Ensemble(ensemble)
+    if on_device(ensemble):
+        ens = ens.to("cupy")
     if weights is None:
         return ens, ens.weights
     return ens, check_weights(to_host(weights), ens.n_partitions)

@@ -10,13 +10,8 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import validate_data
 
 from gpu_consensus.arrays import on_device
-from gpu_consensus.backends import choose_backend
-from gpu_consensus.checks import check_choice, check_n_clusters, seed_sequence
-from gpu_consensus.generate import generate_partitions
+from gpu_consensus.cluster import cluster
 from gpu_consensus.generation import device
-from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods import FINDERS, METHODS, check_options, consensus
-from gpu_consensus.methods.lambda_consensus import lambda_consensus
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):
@@ -29,30 +24,15 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         ``"least_squares"``, which find their number, only the clusters in mind when
         the basic partitions are made.
     method : str, default "kcc"
-        Consensus method, one of ``gpc.METHODS``; or "lambda_consensus", whose
-        ``n_partitions`` clusterers hear the consensus. It makes its partitions itself:
-        ``strategy``, ``k_range``, ``metric`` and ``base`` do not count then.
+        Consensus method, one of ``gpc.METHODS``, or "lambda_consensus".
     n_partitions : int, default 100
         Basic partitions to make.
     strategy : str, default "rps"
         What varies between them; see :func:`generate_partitions`.
-    k_range : (int, int), optional
-        Clusters of the basic partitions.
-    metric : {"euclidean", "cosine"}, default "euclidean"
-        Distance of the basic partitions; "cosine" for text.
-    base : "kmeans", clusterer or callable, default "kmeans"
-        What makes the basic partitions.
-    generate_options, method_options : dict, optional
-        More options of :func:`generate_partitions` and of the method, such as
-        ``{"utility": "nh", "n_init": 20}``.
-    backend : {"auto", "cupy", "numba", "numpy"}, default "auto"
-        Where to compute.
-    n_jobs : int, optional
-        Threads; all cores by default. The labels do not depend on it.
-    random_state : int, RandomState, Generator, optional
-        Same seed, same labels.
-    progress : bool, default False
-        Draw progress bars.
+    k_range, metric, base, generate_options, method_options
+        As in :func:`cluster`.
+    backend, n_jobs, random_state, progress
+        As in :func:`cluster`.
 
     Attributes
     ----------
@@ -122,71 +102,26 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         else:
             kinds = [np.float64, np.float32]
             X = validate_data(self, X, accept_sparse="csr", dtype=kinds)
-        check_n_clusters(self.n_clusters, X.shape[0])
-        check_choice("method", self.method, [*METHODS, "lambda_consensus"])
-        # what is wrong with the second stage should not wait for the first
-        options = self.method_options or {}
-        choose_backend(options.get("backend", self.backend), None, self.n_jobs)
-        if "n_clusters" in options:
-            raise TypeError(
-                f"method_options has n_clusters={options['n_clusters']!r}; give it as "
-                "n_clusters of the estimator."
-            )
-        if self.method in METHODS:
-            check_options(self.method, options)
-        if "utility" in options:
-            parse_utility(options["utility"])
-        if self.method == "lambda_consensus":
-            self._fit_rounds(X, options)
-        else:
-            self._fit_stages(X, options)
+        self.consensus_ = cluster(
+            X,
+            self.n_clusters,
+            method=self.method,
+            n_partitions=self.n_partitions,
+            strategy=self.strategy,
+            k_range=self.k_range,
+            metric=self.metric,
+            base=self.base,
+            generate_options=self.generate_options,
+            method_options=self.method_options,
+            backend=self.backend,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            progress=self.progress,
+        )
+        self.ensemble_ = self.consensus_.details["ensemble"]
         self.labels_: npt.NDArray[np.int32] = self.consensus_.labels
         self.n_iter_ = self.consensus_.n_iter
         return self
-
-    def _fit_stages(self, X: Any, options: dict[str, Any]) -> None:
-        """Make the basic partitions, then find their consensus."""
-        seeds = seed_sequence(self.random_state).spawn(2)
-        self.ensemble_ = generate_partitions(
-            X,
-            self.n_partitions,
-            self.strategy,
-            self.n_clusters,
-            self.k_range,
-            **self._shared(seeds[0])
-            | {"metric": self.metric, "base": self.base}
-            | (self.generate_options or {}),
-        )
-        self.consensus_ = consensus(
-            self.ensemble_,
-            None if self.method in FINDERS else self.n_clusters,
-            self.method,
-            **self._shared(seeds[1]) | options,
-        )
-
-    def _fit_rounds(self, X: Any, options: dict[str, Any]) -> None:
-        """Let as many clusterers as partitions hear the consensus."""
-        if self.generate_options:
-            raise ValueError(
-                f"generate_options={self.generate_options!r} is of no use to "
-                "lambda_consensus, which makes its partitions itself; leave it out."
-            )
-        clusterers = {"n_clusterers": self.n_partitions}
-        self.consensus_ = lambda_consensus(
-            X,
-            self.n_clusters,
-            **self._shared(self.random_state) | clusterers | options,
-        )
-        self.ensemble_ = self.consensus_.details["ensemble"]
-
-    def _shared(self, random_state: Any) -> dict[str, Any]:
-        """Return what every stage takes."""
-        return {
-            "backend": self.backend,
-            "n_jobs": self.n_jobs,
-            "random_state": random_state,
-            "progress": self.progress,
-        }
 
     def __sklearn_tags__(self) -> Any:
         """Say that sparse input is welcome, and that cuML repeats itself loosely.

@@ -21,7 +21,10 @@ from gpu_consensus.storage import remove_unfinished
 
 _SHOW_CURSOR = "\x1b[?25h"
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+_SHORT = 0.5  # seconds in which a terminal or a pipe should have taken a line
 _patience = 0.6
+_raises = True
+_heard: signal.Signals | None = None
 _said = threading.Event()
 
 
@@ -34,7 +37,9 @@ def watch_signals() -> None:
     here, there = socket.socketpair()
     there.setblocking(False)  # as set_wakeup_fd demands
     signal.set_wakeup_fd(there.detach(), warn_on_full_buffer=False)
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, _hear)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as shells set it for &
+        signal.signal(signal.SIGINT, _hear)
     threading.Thread(
         target=_watch, args=(here,), name="gpc-signals", daemon=True
     ).start()
@@ -49,18 +54,38 @@ def be_patient(seconds: float) -> None:
     _patience = seconds
 
 
-def say_ended(error: KeyboardInterrupt) -> int:
+def leave_to_watcher() -> None:
+    """Raise nothing from here on: the program is done and only has to go away."""
+    global _raises
+    _raises = False
+
+
+def is_ended(error: BaseException) -> bool:
+    """Whether a signal is behind an error.
+
+    Some libraries raise an error of their own when one strikes while they are loaded.
+    """
+    return isinstance(error, KeyboardInterrupt) or _heard is not None
+
+
+def say_ended(error: BaseException) -> int:
     """Say that a signal ended the program; return its exit code.
 
     That is 128 and the number of the signal, as in shells.
     """
-    number = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+    told = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+    number = _heard or told
     _say(number)
     return 128 + number
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    raise Terminated
+def _hear(number: int, _frame: FrameType | None) -> None:
+    """Raise once: others may pass on what the terminal has sent already."""
+    global _heard, _raises
+    _heard = _heard or signal.Signals(number)
+    if _raises:
+        _raises = False
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
 
 def _watch(here: socket.socket) -> None:
@@ -72,12 +97,20 @@ def _watch(here: socket.socket) -> None:
     with contextlib.suppress(TimeoutError):
         here.recv(1)
     remove_unfinished()
+    # a terminal that was stopped takes no line, and must not keep us
+    last = threading.Thread(target=_tidy, args=(signal.Signals(number),), daemon=True)
+    last.start()
+    last.join(_SHORT)
+    os._exit(128 + number)
+
+
+def _tidy(number: signal.Signals) -> None:
+    """Show the cursor, which a progress bar hides, and say what happened."""
     with contextlib.suppress(OSError, ValueError):
         if sys.stderr.isatty():
-            sys.stderr.write(_SHOW_CURSOR)  # a progress bar hides it
+            sys.stderr.write(_SHOW_CURSOR)
     if not _said.is_set():
-        _say(signal.Signals(number))
-    os._exit(128 + number)
+        _say(number)
 
 
 def _say(number: signal.Signals) -> None:

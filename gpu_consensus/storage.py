@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import sys
+import threading
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -32,8 +33,10 @@ if sys.platform != "win32":
 
 FORMAT = "gpu_consensus.Ensemble"
 VERSION = 1
+_PART = 1 << 24  # objects whose codes are written at a time
 _CODES = re.compile(r"codes-[0-9a-f]{16}\.npy")
 _unfinished: set[Path] = set()
+_finishing = threading.Lock()
 _OURS = re.compile(rf"{_CODES.pattern}|\.meta\.json\.[0-9a-f]{{16}}")
 
 
@@ -104,9 +107,17 @@ def check_replaceable(option: str, path: Path) -> None:
 
 
 def remove_unfinished() -> None:
-    """Remove files that are being written, before the process is ended by force."""
+    """Remove what is being written, before the process is ended by force.
+
+    Nothing is finished any more afterwards.
+    """
+    if not _finishing.acquire(timeout=1):
+        return  # a rename hangs, and may yet be done
+    folders = [path for path in _unfinished if path.is_dir()]
     for path in list(_unfinished):
         _remove(path)
+    for path in folders:
+        _remove_empty(path)
 
 
 def load(path: str | os.PathLike[str], *, mmap: bool) -> Stored:
@@ -168,23 +179,22 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _save_folder(path: Path, codes: npt.NDArray[Any], meta: dict[str, Any]) -> None:
-    made = _make_folder(path)
     name = f"codes-{secrets.token_hex(8)}.npy"
     text = json.dumps({**meta, "codes": name}).encode()
+    made = _make_folder(path)
     with _at_work(path) as handle:
         before = _current_codes(path)
         try:
-            with _listed(path / name):
-                _write(path / name, lambda file: np.save(file, codes))
-            _sync(handle)
-            _replace(path / "meta.json", lambda file: file.write(text))
+            with _listed(path / name, *([path] if made else [])):
+                _write(path / name, lambda file: _write_codes(file, codes))
+                _sync(handle)
+                _replace(path / "meta.json", lambda file: file.write(text), path / name)
             _sync(handle)
         except BaseException:
             if _current_codes(path) not in (name, None):
                 _remove(path / name)  # else it stopped after the change
             if made:
-                with suppress(OSError):  # another save may be at work in it
-                    path.rmdir()
+                _remove_empty(path)
             raise
         # Names never come back, so nobody needs what this save has replaced.
         unused = {before} if before else set()
@@ -244,25 +254,40 @@ def _explain_failure(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
+def _write_codes(file: BinaryIO, codes: npt.NDArray[Any]) -> None:
+    """As ``np.save``, which would write all at once and hear no signal meanwhile."""
+    head = {
+        "descr": np.lib.format.dtype_to_descr(codes.dtype),
+        "fortran_order": False,
+        "shape": codes.shape,
+    }
+    np.lib.format.write_array_header_1_0(file, head)
+    for row in codes:
+        for begin in range(0, len(row), _PART):
+            file.write(np.ascontiguousarray(row[begin : begin + _PART]).data)
+
+
+def _replace(path: Path, write: Callable[[BinaryIO], object], *relied_on: Path) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     with _listed(temporary):
         try:
             _write(temporary, write)
-            temporary.replace(path)
+            with _finishing:
+                _unfinished.difference_update(relied_on)
+                temporary.replace(path)
         except BaseException:
             _remove(temporary)
             raise
 
 
 @contextmanager
-def _listed(path: Path) -> Iterator[None]:
-    """Know a file as unfinished; the list ends before anything relies on the file."""
-    _unfinished.add(path)
+def _listed(*paths: Path) -> Iterator[None]:
+    """Know files, and a new folder, as unfinished."""
+    _unfinished.update(paths)
     try:
         yield
     finally:
-        _unfinished.discard(path)
+        _unfinished.difference_update(paths)
 
 
 def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -275,6 +300,11 @@ def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
 def _remove(path: Path) -> None:
     with suppress(OSError):
         path.unlink()
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # another save may be at work in it
+        folder.rmdir()
 
 
 def _make_folder(path: Path) -> bool:

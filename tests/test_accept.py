@@ -264,8 +264,21 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
         notes = tmp_path / "notes.json"
         assert "which is another file" in fails(capsys, "--output", notes)
         output = tmp_path / "a.json"
-        assert "above 0" in fails(capsys, "--output", output, "--budget", "-1")
+        for budget in ("-1", "inf", "nan"):
+            assert "above 0" in fails(capsys, "--output", output, "--budget", budget)
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_comparisons_that_were_not_made_do_not_pass(few, monkeypatch, tmp_path):
+    monkeypatch.setattr(agreement, "_SHARE", 0.0)  # the time is up at once
+    with emulated(SMALL):
+        report = accept.accept(tmp_path / "a.json", sizes=TINY)
+    assert step(report, "agreement")["state"] == "not run"
+    assert report["state"] == "incomplete"
+    page = accept.render(report)
+    assert "INCOMPLETE" in page
+    assert "the time was up before" in page
+    assert agreement.LATE not in page
 
 
 def test_the_page_of_a_gpu_names_what_is_slow(ran):

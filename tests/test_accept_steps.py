@@ -12,7 +12,7 @@ import pytest
 from conftest import emulated
 from cudaemu import DeviceSpec, configured
 
-from gpu_consensus.accept import large_fit, machine, roofs, startup
+from gpu_consensus.accept import kernels, large_fit, machine, roofs, startup
 from gpu_consensus.accept.generation import compare_generation
 from gpu_consensus.accept.private import told
 from gpu_consensus.accept.run import Context, NotRun, Sizes, Step, new_entry, run_step
@@ -44,6 +44,10 @@ def run_alone(run, sizes=TINY, **found):
         ("in C:\\Users\\al\\x.cu: no", "in <path>/x.cu: no"),
         ("see https://cupy.dev/en/x.html", "see https://cupy.dev/en/x.html"),
         ("8 GB/s and 1/2", "8 GB/s and 1/2"),
+        ("-I/mnt/al/include", "-I<path>/include"),
+        ("A=/opt/x:/mnt/al/lib", "A=<path>/x:<path>/lib"),
+        ("open '/mnt/my data/al/x.cu'", "open '<path>/x.cu'"),
+        ("on \\\\server\\al\\x.cu", "on <path>/x.cu"),
     ],
 )
 def test_paths_are_left_out_of_what_is_told(monkeypatch, text, left):
@@ -91,6 +95,29 @@ def test_shared_memory_is_read_without_conflicts_and_as_often_as_counted():
     assert np.array_equal(found, (113 * (at % words)).sum(axis=1))
     assert measuring_kernels() == [kernel]
     assert kernel not in all_kernels()
+
+
+def test_no_kernel_is_said_to_move_more_than_it_does():
+    """Against what the emulator sees: sectors of 32 bytes, passes over the banks."""
+    sizes = TINY._replace(n_kernels=512, r_kernels=8)
+    with emulated(SMALL), configured(mode="check"):
+        backend = CupyBackend()
+        for case in kernels._cases(backend, Context(sizes, float("inf"), False)):
+            with cudaemu.recording() as reports:
+                case.call()
+            mine = [one for one in reports if one.kernel == case.kernel]
+            sites = [site for one in mine for site in one.sites]
+            seen = 32 * sum(site.sectors for site in sites)
+            assert 0 <= case.device_bytes <= seen, case
+            shared = 128 * sum(site.wavefronts for site in sites)
+            assert 0 <= case.shared_bytes <= shared, case
+
+
+def test_memory_is_read_in_sectors():
+    moved = np.zeros((2, 100), bool)
+    moved[[0, 1, 1], [0, 31, 99]] = True
+    assert kernels._sectors(moved, 1) == 64
+    assert kernels._sectors(moved, 2) == 96
 
 
 def test_wrong_sums_of_shared_memory_are_noticed(monkeypatch):
@@ -160,6 +187,15 @@ def test_a_new_process_times_its_first_result(capsys):
         startup.child()
     times = json.loads(capsys.readouterr().out)
     assert set(times) == {"import_s", "context_s", "first_kcc_s", "second_kcc_s"}
+
+
+def test_a_new_process_keeps_its_kernels_where_this_one_could_not(monkeypatch):
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")
+    tell = "import json, os; print(json.dumps(dict(os.environ)))"
+    monkeypatch.setattr(startup, "_CHILD", tell)
+    found = startup._start("kept", 60)
+    assert found["CUPY_CACHE_DIR"] == "kept"
+    assert "CUPY_CACHE_IN_MEMORY" not in found
 
 
 def test_a_process_that_fails_says_why(monkeypatch):

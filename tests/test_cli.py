@@ -272,7 +272,9 @@ def test_a_failing_run_exits_with_1(capsys, monkeypatch):
     def broken(*_, **__):
         raise MemoryError("no memory left")
 
-    monkeypatch.setattr(gpc, "generate_partitions", broken)
+    monkeypatch.setattr(
+        sys.modules["gpu_consensus.cluster"], "generate_partitions", broken
+    )
     code, _, err = run(capsys, "cluster", "--example", "iris")
     assert code == 1
     assert err == "gpu-consensus: MemoryError: no memory left\n"
@@ -423,6 +425,16 @@ def test_every_command_goes_on_from_its_checkpoint(capsys, tmp_path, seed):
         (["--backend", "gpu"], "backend='gpu' is unknown"),
         (["--backend", "numba"], "backend='numba' cannot run"),
         (["--n-jobs", 0], "n_jobs=0 should be >= 1"),
+        (["--option", "inits=3"], "kcc: option='inits' is unknown; choose one of"),
+        (["--option", "n_init=3"], "n_init has a flag of its own; give it as --n-init"),
+        (["--option", "random_state=3"], "give it as --seed"),
+        (["--option", "refine"], "'refine' should be a name=value"),
+        (["--generate-option", "share=1"], "choose one of 'sample_share'"),
+        (["--generate-option", "metric=cosine"], "give it as --metric"),
+        (
+            ["--option", "refine=true", "--option", "refine=false"],
+            "--option refine is given twice",
+        ),
         (["--output", "."], "should end in .csv or .npy"),
         (["--output", "folder.csv"], "is a folder; choose the name of a file"),
         (["--output", "no/a.csv"], "the folder 'no' does not exist; make it first"),
@@ -441,7 +453,9 @@ def test_what_is_wrong_is_found_before_the_work(
 
     (tmp_path / "folder.csv").mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(gpc, "generate_partitions", work)
+    monkeypatch.setattr(
+        sys.modules["gpu_consensus.cluster"], "generate_partitions", work
+    )
     if "numba" in arguments:
         monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
     assert message in fails(capsys, "cluster", "--example", "iris", *arguments)
@@ -487,6 +501,39 @@ def test_cluster_does_what_the_estimator_does(capsys, tmp_path, method):
 def test_an_example_has_as_many_clusters_as_classes(capsys, method):
     call = ["cluster", "--example", "iris", "--method", method, "--seed", 0]
     assert ": 3 clusters of 150" in run(capsys, *call, "--n-partitions", 10)[1]
+
+
+@pytest.mark.every_backend
+def test_every_option_of_a_method_and_of_generation_is_within_reach(capsys, tmp_path):
+    X = examples.load_example("iris").X
+    making = {"sample_share": 0.5, "complete": True, "max_iter": 3}
+    finding = {"init": "random", "refine": False, "weights": [1, 1, 1, 1, 1, 0.5]}
+    expected = gpc.cluster(
+        X,
+        3,
+        n_partitions=6,
+        generate_options=making,
+        method_options=finding,
+        random_state=4,
+    )
+    ensemble, labels = tmp_path / "ensemble.npz", tmp_path / "labels.npy"
+    small = ["--example", "iris", "--n-partitions", 6, "--n-clusters", 3, "--seed"]
+    of_making = ["sample_share=0.5", "complete=true", "max_iter=3"]
+    of_finding = ["init=random", "refine=false", "weights=[1, 1, 1, 1, 1, 0.5]"]
+    of_making = [part for one in of_making for part in ("--generate-option", one)]
+    of_finding = [part for one in of_finding for part in ("--option", one)]
+    call = ["cluster", *small, 4, *of_making, *of_finding, "--output", labels]
+    assert run(capsys, *call)[0] == 0
+    assert np.array_equal(np.load(labels), expected.labels)
+
+    assert run(capsys, "generate", *small, 0, *of_making, "--output", ensemble)[0] == 0
+    made = gpc.Ensemble.load(ensemble)
+    direct = gpc.generate_partitions(X, 6, n_clusters=3, random_state=0, **making)
+    assert np.array_equal(made.codes, direct.codes)
+    call = ["consensus", ensemble, "--n-clusters", 3, "--seed", 1, *of_finding]
+    assert run(capsys, *call, "--output", labels)[0] == 0
+    found = gpc.kcc(direct, 3, random_state=1, **finding)
+    assert np.array_equal(np.load(labels), found.labels)
 
 
 def test_an_option_that_a_method_lacks(capsys, monkeypatch):

@@ -15,7 +15,7 @@ import gpu_consensus as gpc
 from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy_backend import NumpyBackend
-from gpu_consensus.methods import CHECKPOINTED, finds_n_clusters
+from gpu_consensus.options import finds_n_clusters, option_names
 
 VARIANTS = {
     "kcc": [{"utility": "c", "n_init": 5}, {"utility": "h", "n_init": 5}],
@@ -68,6 +68,9 @@ def balanced(method, options):
 
 UNIDENTIFIED = {"em"}
 """One partition alone does not tell the components of a mixture apart."""
+
+RESUMED = {"kcc", "sec", "ivc", "ipvc", "ipc", "qmi"}
+"""Methods that may run for hours, and so take a checkpoint."""
 
 ROUNDED = {"em"}
 """Methods whose sums of logarithms differ in the last digits between backends."""
@@ -317,7 +320,7 @@ def test_wrong_calls_say_what_is_wrong(method, options):
         for k, words in ((0, "n_clusters=0 should be >= 1"), (99, "n_samples=33")):
             with pytest.raises(ValueError, match=words):
                 call(method, options, labels, k)
-        if not finds_n_clusters(method):
+        if not finds_n_clusters(gpc.METHODS[method]):
             with pytest.raises(TypeError, match="n_clusters=None should be an integer"):
                 call(method, options, labels, None)
 
@@ -347,14 +350,49 @@ def test_long_methods_take_a_checkpoint_and_the_others_say_no(
 ):
     labels, _ = clear(1)
     path = tmp_path / "state.npz"
-    if method in CHECKPOINTED:
+    if method in RESUMED:
         first = call(method, options, labels, 3, checkpoint=path)
         again = call(method, options, labels, 3, checkpoint=path)
         assert path.is_file()
         assert np.array_equal(first.labels, again.labels)
     else:
-        with pytest.raises(TypeError, match="option='checkpoint' is unknown"):
+        with pytest.raises(TypeError, match=f"{method}.*'checkpoint'"):
             call(method, options, labels, 3, checkpoint=path)
+
+
+WRONG = {
+    "weights": "heavy",
+    "on_unlabelled": "drop",
+    "backend": "gpu",
+    "n_jobs": 0,
+    "memory_limit": -1,
+    "random_state": -1,
+    "init": "colour",
+    "n_init": 0,
+    "max_iter": 0,
+    "refine": "always",
+    "checkpoint": 5,
+}
+"""A value that each option refuses by name."""
+
+
+@pytest.mark.parametrize("method", gpc.METHODS)
+def test_every_option_is_in_the_signature_and_arrives_under_its_name(method):
+    function = gpc.METHODS[method]
+    parameters = inspect.signature(function).parameters.values()
+    assert not any(one.kind is one.VAR_KEYWORD for one in parameters)
+    names = option_names(function)
+    assert {*SHARED, "n_jobs", "progress"} <= set(names)
+    for name in names:
+        assert re.search(rf"\b{name}\b", inspect.getdoc(function)), name
+    labels, _ = clear(0)
+    told = {"n_clusters": 2} if "n_clusters" in names else {}
+    for name in WRONG.keys() & set(names):
+        with pytest.raises((ValueError, TypeError), match=rf"^{name}\b"):
+            function(labels, **told, **{name: WRONG[name]})
+
+
+SHARED = ["weights", "on_unlabelled", "backend", "memory_limit", "random_state"]
 
 
 @pytest.mark.parametrize("method", gpc.METHODS)
@@ -362,26 +400,21 @@ def test_a_misspelt_option_is_met_with_the_real_ones(method):
     function = gpc.METHODS[method]
     parameters = inspect.signature(function).parameters
     own = [one.name for one in parameters.values() if one.kind is one.KEYWORD_ONLY]
-    shared = ["weights", "on_unlabelled", "backend", "memory_limit", "random_state"]
     labels = np.array([[0, 0], [0, 1], [1, 1], [1, 0]])
-    for name in own + shared:
+    for name in own + SHARED:
         with pytest.raises(TypeError) as caught:
             gpc.consensus(labels, 2, method, **{name + "e": 1})
         listed = re.findall(r"'(\w+)'", str(caught.value).split("choose one of")[1])
         assert listed[0] == name
-        assert set(own + shared) <= set(listed)
-        assert ("checkpoint" in listed) == (method in CHECKPOINTED)
-        if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-            told = {"n_clusters": 2} if "n_clusters" in parameters else {}
-            with pytest.raises(TypeError, match=re.escape(str(caught.value))):
-                function(labels, **told, **{name + "e": 1})
+        assert set(own + SHARED) <= set(listed)
+        assert ("checkpoint" in listed) == (method in RESUMED)
 
 
 @pytest.mark.parametrize("path", [5, 2.5, b"bytes", ["a"], True])
 def test_what_is_no_path_is_refused_in_one_sentence(path):
     words = re.escape(f"={path!r} should be a path")
     labels = np.array([[0, 0], [0, 1], [1, 1], [1, 0]])
-    for method in CHECKPOINTED:
+    for method in RESUMED:
         with pytest.raises(TypeError, match="checkpoint" + words):
             gpc.METHODS[method](labels, 2, checkpoint=path)
     with pytest.raises(TypeError, match="checkpoint" + words):

@@ -37,8 +37,13 @@ def test_auto_takes_a_device_for_what_is_worth_its_start(emulated_cupy, codes):
     assert choose_backend("auto", codes, lookups=worth.NUMBA).name == "numba"
     assert choose_backend("auto", codes, lookups=LARGE).name == "cupy"
     assert gpc.kcc(noisy(0)[0], 3, random_state=0).backend == "numpy"
-    there = gpc.Ensemble(noisy(0)[0]).to("cupy")
-    assert gpc.kcc(there, 3, random_state=0).backend == "cupy"
+    for there in (
+        gpc.Ensemble(noisy(0)[0]).to("cupy"),
+        emulated_cupy.asarray(noisy(0)[0]),
+    ):
+        found = gpc.kcc(there, 3, random_state=0)
+        assert found.backend == "cupy"
+        assert isinstance(found.labels, emulated_cupy.ndarray)
     assert choose_backend("cupy", codes, lookups=1).name == "cupy"
 
 
@@ -61,6 +66,11 @@ def test_an_old_driver_is_named_with_both_cures(emulated_cupy):
     assert "driver knows CUDA 12.2 but CuPy is made for CUDA 13.0" in reason
     assert "update the driver" in reason
     assert "'gpu-consensus[cuda12]' in place of cuda13" in reason
+    emulated_cupy.machine.driver = 11_080
+    reason = why_unavailable("cupy")
+    assert "update the driver, or use backend='numpy'" in reason
+    assert "cuda11" not in reason
+    emulated_cupy.machine.driver = 12_020
     # a newer minor version of the toolkit is no fault: CUDA promises that it runs
     emulated_cupy.cuda.runtime.runtimeGetVersion = lambda: 12_090
     assert why_unavailable("cupy") == ""

@@ -173,6 +173,17 @@ def test_the_allocator_stays_what_it_was(cupy):
         assert cupy.cuda.get_allocator() == allocator
 
 
+def test_an_allocator_for_a_while_is_left_alone(cupy, monkeypatch):
+    X, _ = blobs()
+    gpc.generate_partitions(X, 2, n_clusters=3, backend="cupy", random_state=0)
+
+    def refuse(allocator):  # as CuPy does within `using_allocator`
+        raise ValueError("Can't change the global allocator")
+
+    monkeypatch.setattr(cupy.cuda, "set_allocator", refuse)
+    gpc.generate_partitions(X, 2, n_clusters=3, backend="cupy", random_state=0)
+
+
 def test_a_product_without_cublas_says_what_to_install(cupy, monkeypatch):
     def missing(self, other):
         raise ImportError('Failure finding "libcublasLt.so.13 or libcublasLt.so.12"')

@@ -451,6 +451,7 @@ def test_without_pinned_memory_ordinary_memory_serves(emulated_cupy):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cupyx.empty_pinned", broken)
+        next(streamed[:1].blocks(5))  # a part knows, and does not ask again
         with pytest.raises(RuntimeError, match="launch failure"):
             next(StreamedCodes(emulated_cupy, codes).blocks(100))
 

@@ -10,6 +10,7 @@ COMPUTES = {
     *gpc.METHODS,
     "METHODS",
     "ConsensusClustering",
+    "cluster",
     "consensus",
     "lambda_consensus",
     "open_task",

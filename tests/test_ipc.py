@@ -281,7 +281,7 @@ def test_wrong_calls_are_refused():
     labels, _ = noisy(2)
     with pytest.raises(ValueError, match="update='serial' is unknown"):
         gpc.ipc(labels, 3, update="serial")
-    with pytest.raises(TypeError, match="ipc: option='refine' is unknown"):
+    with pytest.raises(TypeError, match=r"ipc.*'refine'"):
         gpc.ipc(labels, 3, refine=True)
     with pytest.warns(gpc.ConvergenceWarning, match="ipc:sequential did not converge"):
         gpc.ipc(labels, 3, update="sequential", n_init=2, max_iter=1, random_state=0)

@@ -58,6 +58,7 @@ def wheel(tmp_path_factory):
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, source)
+    shutil.copy(ROOT / "gpu_consensus_command.py", source)
     for name in ("gpu_consensus", "cuda_kernels", "bench"):
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, source / name, ignore=ignore)
@@ -101,7 +102,8 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
         files = archive.namelist()
     tops = {name.split("/")[0] for name in files}
     version = gpu_consensus.__version__
-    assert tops == {"gpu_consensus", f"gpu_consensus-{version}.dist-info"}
+    command = "gpu_consensus_command.py"
+    assert tops == {"gpu_consensus", command, f"gpu_consensus-{version}.dist-info"}
     assert "gpu_consensus/py.typed" in files
     assert any(n.startswith("gpu_consensus/cuda_kernels/") for n in files)
     assert any(n.startswith("gpu_consensus/bench/") for n in files)

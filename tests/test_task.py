@@ -10,8 +10,8 @@ import gpu_consensus as gpc
 from gpu_consensus import memory
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.memory import available_memory, check_memory
+from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.pairs import Pairs
-from gpu_consensus.task import open_task
 
 pytestmark = pytest.mark.every_backend
 
@@ -46,7 +46,7 @@ def test_pairs_are_the_definition(missing, weighted):
 
 def test_a_matrix_in_many_blocks_is_the_same(monkeypatch):
     labels, _ = noisy(5, n=40, r=5, missing=0.3)
-    task = open_task("test", labels, 3, {})
+    task = open_task("test", labels, 3)
     whole = task.pairs().matrix()
     monkeypatch.setattr("gpu_consensus.pairs._TILE", 90)
     assert len(list(task.pairs().row_blocks())) == 20
@@ -56,7 +56,7 @@ def test_a_matrix_in_many_blocks_is_the_same(monkeypatch):
 @given(st.lists(st.tuples(*[st.integers(-1, 1)] * 3), min_size=1, max_size=30))
 def test_equal_rows_are_found(rows):
     labels = np.column_stack([np.array(rows), np.zeros(len(rows), int)])
-    found = open_task("test", labels, None, {}).distinct()
+    found = open_task("test", labels, None, finds_n_clusters=True).distinct()
     first: dict[tuple, int] = {}
     for l, row in enumerate(map(tuple, labels)):
         first.setdefault(row, l)
@@ -69,8 +69,8 @@ def test_equal_rows_are_found(rows):
 
 def test_objects_and_partitions_that_say_nothing_are_left_out():
     labels = np.array([[0, 0, 5], [0, 1, -1], [-1, -1, 7], [1, 1, -1]])
-    options = {"weights": [1, 3, 0], "on_unlabelled": "keep", "random_state": 0}
-    task = open_task("test", labels, 2, options)
+    shared = Shared(weights=[1, 3, 0], on_unlabelled="keep", random_state=0)
+    task = open_task("test", labels, 2, shared)
     assert task.ensemble.labels.tolist() == [[0, 0], [0, 1], [1, 1]]
     assert task.weights.tolist() == [0.25, 0.75]
     result = task.result(np.array([9, 4, 4]), objective=1.5, value=-1.5)
@@ -84,7 +84,7 @@ def test_objects_and_partitions_that_say_nothing_are_left_out():
 
 
 def test_fewer_clusters_than_asked_for_are_said():
-    task = open_task("test", np.array([[0, 1], [1, 1], [1, 0]]), 3, {})
+    task = open_task("test", np.array([[0, 1], [1, 1], [1, 0]]), 3)
     with pytest.warns(UserWarning, match="test found 2 clusters although n_clusters=3"):
         result = task.result(np.array([0, 2, 2]), objective=0, value=0)
     assert result.labels.tolist() == [0, 1, 1]
@@ -93,8 +93,6 @@ def test_fewer_clusters_than_asked_for_are_said():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"wieghts": None}, TypeError, "test: option='wieghts' is unknown"),
-        ({"checkpoint": "x"}, TypeError, "test: option='checkpoint' is unknown"),
         ({"memory_limit": 0}, ValueError, "memory_limit=0 should be >= 1"),
         ({"on_unlabelled": "drop"}, ValueError, "on_unlabelled='drop' is unknown"),
         ({"random_state": -1}, ValueError, "random_state=-1 should be >= 0"),
@@ -105,7 +103,7 @@ def test_fewer_clusters_than_asked_for_are_said():
 )
 def test_wrong_options_say_what_to_do(options, error, message):
     with pytest.raises(error, match=message):
-        open_task("test", np.array([[0, 1], [1, 1]]), 2, options)
+        open_task("test", np.array([[0, 1], [1, 1]]), 2, Shared(**options))
 
 
 @pytest.mark.parametrize(
@@ -120,9 +118,9 @@ def test_wrong_options_say_what_to_do(options, error, message):
 )
 def test_a_slip_of_the_pen_is_told_what_was_meant(method, option, meant):
     labels = np.array([[0, 1], [1, 1]])
-    arguments = () if method in ("best", "vote") else (2,)
+    n_clusters = None if method in ("best", "vote") else 2
     with pytest.raises(TypeError, match=f"{method}.* choose one of '{meant}'"):
-        gpc.METHODS[method](labels, *arguments, **{option: 1})
+        gpc.consensus(labels, n_clusters, method, **{option: 1})
 
 
 def test_memory_is_unknown_where_nothing_tells_it(tmp_path, monkeypatch):
@@ -135,13 +133,13 @@ def test_memory_is_unknown_where_nothing_tells_it(tmp_path, monkeypatch):
 def test_wrong_numbers_of_clusters_say_what_to_do():
     labels = np.array([[0, 1], [1, 1], [1, 1]])
     with pytest.raises(ValueError, match="only 2 distinct rows but n_clusters=3"):
-        open_task("test", labels, 3, {})
+        open_task("test", labels, 3)
     with pytest.raises(ValueError, match="should be >= n_clusters=4"):
-        open_task("test", labels, 4, {})
+        open_task("test", labels, 4)
     with pytest.raises(ValueError, match="1 objects have no label"):
-        open_task("test", np.array([[0], [-1], [1]]), 2, {})
+        open_task("test", np.array([[0], [-1], [1]]), 2)
     with pytest.warns(UserWarning, match="n_clusters=1 puts all objects"):
-        open_task("test", labels, 1, {})
+        open_task("test", labels, 1)
 
 
 def test_memory_is_asked_for_first():

@@ -122,7 +122,7 @@ def test_weights_count_and_unknown_options_are_refused():
     only = gpc.ivc(labels, 3, weights=[1] + [0] * 11, n_init=20, random_state=0)
     pairs = {(a, b) for a, b in zip(labels[:, 0], only.labels, strict=True)}
     assert len(pairs) == len(set(labels[:, 0]))
-    with pytest.raises(TypeError, match="ivc: option='refine' is unknown"):
+    with pytest.raises(TypeError, match=r"ivc.*'refine'"):
         gpc.ivc(labels, 3, refine=True)
     by_name = gpc.consensus(labels, 3, "ipvc", random_state=0)
     assert np.array_equal(by_name.labels, gpc.ipvc(labels, 3, random_state=0).labels)

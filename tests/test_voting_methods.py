@@ -16,8 +16,8 @@ from test_kcc import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.methods.alignment import match
+from gpu_consensus.methods.call import open_task
 from gpu_consensus.methods.correspondence import Labels, _leading, _Search
-from gpu_consensus.task import open_task
 
 pytestmark = pytest.mark.every_backend
 
@@ -319,7 +319,7 @@ def test_correspondence_worked_examples():
     assert shares(E1, ccc.details["meta"], 8) == pytest.approx([0, 0.25, 0.75])
     ccu = gpc.correspondence(E1, 3, "unconstrained")
     assert same(ccu.labels, "11113333")
-    task = open_task("test", E1, 3, {})
+    task = open_task("test", E1, 3)
     search = _Search(task, Labels(task), is_constrained=False)
     search.run(2, max_iter=100)  # from partition 3
     meta = np.split(search.meta, np.cumsum(E1.n_labels)[:-1])
@@ -336,7 +336,7 @@ def test_correspondence_worked_examples():
         (E1, [3.8853, 3.5062, 1.5985, 1.2002, 0.7841]),
         (E2, [4.1184, 3.5598, 3.0216, 1.6526, 1.2334, 1.0316, 0.7707, 0.5706]),
     ):
-        labels = Labels(open_task("test", ens, 2, {}))
+        labels = Labels(open_task("test", ens, 2))
         found = np.sqrt(np.linalg.eigvalsh(labels.common)[::-1][: len(values)])
         assert found == pytest.approx(values, abs=5e-5)
 
@@ -395,7 +395,7 @@ def meta_of(result, votes):
 def test_singular_vectors_by_lanczos_span_the_same_space(monkeypatch):
     rng = np.random.default_rng(0)
     labels, _ = noisy(2, n=200, r=20)
-    gram = Labels(open_task("test", labels, 3, {})).common
+    gram = Labels(open_task("test", labels, 3)).common
     dense = _leading(gram, 4)
     monkeypatch.setattr(
         sys.modules["gpu_consensus.methods.correspondence"], "_DENSE", 0

@@ -13,6 +13,7 @@ results agree, and the first line of the page that this was no GPU.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -107,7 +108,7 @@ def accept(
     reason = why_unavailable("cupy")
     if reason:
         raise BackendError(f"accept needs a CUDA device: {reason}")
-    if not budget > 0:
+    if not 0 < budget < math.inf:
         raise ValueError(f"budget={budget!r} should be a number of seconds above 0.")
     began = time.monotonic()
     no_gpu = why_no_gpu()

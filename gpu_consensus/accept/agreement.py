@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_consensus.accept.private import told
-from gpu_consensus.accept.run import Context, Found
+from gpu_consensus.accept.run import Context, Found, NotRun
 from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend, why_unavailable
 from gpu_consensus.backends.device_memory import DeviceMemoryWarning
@@ -31,6 +31,9 @@ UTILITIES = ("c", "h", "cos", "l3", "l5", "l8", "nc", "nh", "ncos", "nl5", "nl8"
 _N_CLUSTERS = 4
 _SHARE = 0.45
 """Of the time that is left when the step begins; what is not done by then is told."""
+
+LATE = "the time for this step was up"
+"""Why a comparison was not made, which is told once for all of them."""
 
 
 class Check(NamedTuple):
@@ -57,7 +60,7 @@ def check_agreement(context: Context, found: Found) -> str:
         entry: Found = {"name": check.name, "state": "unfinished", "reason": ""}
         entries.append(entry)
         if began - context.left() > stop:
-            entry.update(state="not run", reason="the time for this step was up")
+            entry.update(state="not run", reason=LATE)
             continue
         try:
             with warnings.catch_warnings():
@@ -69,12 +72,18 @@ def check_agreement(context: Context, found: Found) -> str:
         except Exception as error:
             entry.update(state="failed", reason=told(error))
     wrong = [entry for entry in entries if entry["state"] == "failed"]
-    if not wrong:
-        return ""
-    return (
-        f"{len(wrong)} of {len(entries)} comparisons fail, the first: "
-        f"{wrong[0]['name']}: {wrong[0]['reason']}"
-    )
+    if wrong:
+        return (
+            f"{len(wrong)} of {len(entries)} comparisons fail, the first: "
+            f"{wrong[0]['name']}: {wrong[0]['reason']}"
+        )
+    late = sum(entry["reason"] == LATE for entry in entries)
+    if late:
+        raise NotRun(
+            f"the time was up before {late} of {len(entries)} comparisons; the others "
+            "equal NumPy; give more with --budget."
+        )
+    return ""
 
 
 def draw_ensemble(

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_consensus.accept.agreement import LATE
 from gpu_consensus.accept.kernels import SLOW
 from gpu_consensus.accept.run import Found
 from gpu_consensus.accept.verdict import HOME, steps_by_name
@@ -109,8 +110,10 @@ def _said(step: Found) -> str:
         skipped = states.count("not run")
         return text + (f", {skipped} not run" if skipped else "")
     if step["name"] == "kernels" and "kernels" in found:
-        names = {one["kernel"] for one in found["kernels"]}
-        return f"{len(names)} kernels in {len(found['kernels'])} cases"
+        ran = [one["kernel"] for one in found["kernels"] if "seconds" in one]
+        text = f"{len(set(ran))} kernels in {len(ran)} cases"
+        late = sum("not_run" in one for one in found["kernels"])
+        return text + (f", {late} not run" if late else "")
     if step["name"] == "fit" and "labels_that_differ" in found:
         number = found["labels_that_differ"]
         same = "equal labels" if not number else f"{number} labels differ"
@@ -127,7 +130,7 @@ def _failures(report: Found) -> str:
             wrong += [
                 f"{check['name']}: {check['state']}: {check['reason']}"
                 for check in step["found"].get("checks", [])
-                if check["state"] in ("failed", "not run")
+                if check["state"] in ("failed", "not run") and check["reason"] != LATE
             ]
         lines += [_wrap(f"{step['name']}: {text}", "    ", "  ") for text in wrong]
     return "\n".join(["what failed, or was not run", *lines]) if lines else ""

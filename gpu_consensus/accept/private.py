@@ -11,7 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_PATH = re.compile(r"(?<![\w:/.<>])/(?:[\w.+@~-]+/)*([\w.+@~-]+)/?")
+_QUOTED_PATH = re.compile(r"""(['"])(?:[A-Za-z]:)?[/\\][^'"]*[/\\]([^'"/\\]+)\1""")
+_PATH = re.compile(
+    # also as compilers are told of a folder; not within an address or a word
+    r"(?:(?<![\w/.<>])|(?<=-[IL])|(?<=file://))/(?:[\w.+@~-]+/)*([\w.+@~-]+)/?"
+)
+_NETWORK_PATH = re.compile(r"\\\\[^\s'\"]+\\([^\\\s'\"]*)")
 _WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\(?:[^\\\s'\"]+\\)*([^\\\s'\"]*)")
 _LONGEST = 1000
 
@@ -28,7 +33,9 @@ def told(what: str | Exception) -> str:
         what = f"{type(what).__name__}: {what}"
     text = " ".join(what.split())
     for folder in _folders():
-        text = text.replace(folder, "/<path>")
+        text = re.sub(rf"{re.escape(folder)}(?![\w-])", "/<path>", text)
+    text = _QUOTED_PATH.sub(r"\1<path>/\2\1", text)
+    text = _NETWORK_PATH.sub(r"<path>/\1", text)
     text = _PATH.sub(r"<path>/\1", text).replace("/<path>", "<path>")
     text = _WINDOWS_PATH.sub(r"<path>/\1", text)
     for name in _names():

@@ -42,6 +42,7 @@ def _start(cache: str, longest: float) -> Found:
     # the child must find what this process imported, however it was found
     paths = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "CUPY_CACHE_DIR": cache, "PYTHONPATH": paths}
+    environment.pop("CUPY_CACHE_IN_MEMORY", None)  # then nothing would be kept
     began = time.perf_counter()
     try:
         done = subprocess.run(

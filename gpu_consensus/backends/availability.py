@@ -16,6 +16,7 @@ from gpu_consensus.warn import warn
 
 CUPY_WHEELS = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
 """CuPy under the names of its wheels, and as conda and the source call it."""
+_OLDEST_CUDA = 12  # of which there is an extra
 _ELSE = "or use backend='numpy'"
 
 
@@ -73,12 +74,17 @@ def _why_no_usable_device() -> str:
             "CuPy is installed but there is no NVIDIA driver; install it, start a "
             f"container with --gpus all, {_ELSE}."
         )
-    if driver // 1000 < toolkit // 1000:
+    known, made_for = driver // 1000, toolkit // 1000
+    if known < made_for:
+        cure = "update the driver"
+        if known >= _OLDEST_CUDA:
+            cure += (
+                f", run pip install 'gpu-consensus[cuda{known}]' in place of "
+                f"cuda{made_for}"
+            )
         return (
             f"the NVIDIA driver knows CUDA {version_text(driver)} but CuPy is made for "
-            f"CUDA {version_text(toolkit)}; update the driver, run pip install "
-            f"'gpu-consensus[cuda{driver // 1000}]' in place of cuda{toolkit // 1000}, "
-            f"{_ELSE}."
+            f"CUDA {version_text(toolkit)}; {cure}, {_ELSE}."
         )
     if not cupy.cuda.is_available():
         return (

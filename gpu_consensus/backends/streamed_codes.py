@@ -61,7 +61,9 @@ class StreamedCodes:
 
     def __getitem__(self, partitions: slice) -> StreamedCodes:
         """Return the codes of some partitions, streamed likewise."""
-        return StreamedCodes(self.xp, self.host[partitions])
+        part = StreamedCodes(self.xp, self.host[partitions])
+        part._has_pinned_memory = self._has_pinned_memory
+        return part
 
     def blocks(self, step: int, scratch: int = 0) -> Iterator[tuple[slice, Codes]]:
         """Yield ranges of at most ``step`` objects with their codes on the device.

@@ -193,7 +193,7 @@ def _auto() -> str:
     if name == "cupy":
         cpu = "numpy" if why_unavailable("numba") else "numba"
         return (
-            "cupy for large work and for arrays on the device, because a CUDA device "
+            "cupy for large work and for codes on the device, because a CUDA device "
             f"is usable; {cpu} for what is done before a device has started"
         )
     small = ", and numpy for small work" if name == "numba" else ""

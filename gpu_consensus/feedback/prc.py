@@ -18,8 +18,8 @@ from gpu_consensus.checks import (
 )
 from gpu_consensus.feedback.tilo import check_order, exact_weights, lower_width, width
 from gpu_consensus.memory import check_memory
+from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import open_task
 
 _MATRICES = 4  # n x n: the graph, its rounded weights and what lies between
 
@@ -185,7 +185,13 @@ def prc_consensus(
     *,
     n_init: int = 10,
     recursive: bool = False,
-    **options: Any,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Find a consensus by pinch ratio clustering of the co-association matrix.
 
@@ -199,9 +205,8 @@ def prc_consensus(
         Random orders to begin with; the order of smallest width is cut.
     recursive : bool, default False
         As for :func:`prc`.
-    **options
-        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
-        ``random_state``: as in :func:`~gpu_consensus.methods.kcc.kcc`.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`~gpu_consensus.methods.kcc.kcc`.
 
     Returns
     -------
@@ -222,7 +227,10 @@ def prc_consensus(
     >>> prc_consensus(ens, 2, random_state=0).labels.tolist()
     [0, 0, 0, 1, 1, 1]
     """
-    task = open_task("prc", ensemble, n_clusters, options)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("prc", ensemble, n_clusters, shared)
     n = task.ensemble.n_samples
     cure = "use kcc or another method without the co-association matrix"
     check_memory("prc", _MATRICES * 8 * n * n, task.memory_limit, cure)

@@ -61,7 +61,9 @@ def _keeping_allocator() -> Iterator[None]:
     try:
         yield
     finally:
-        cuda.set_allocator(allocator)
+        # CuPy lets nobody set it within its `using_allocator`, where nothing changes
+        if cuda.get_allocator() != allocator:
+            cuda.set_allocator(allocator)
 
 
 @contextmanager

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.graphs.colours import refine_colours
-from gpu_consensus.task import Task
+
+if TYPE_CHECKING:
+    from gpu_consensus.methods.call import Task
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,9 @@ def make_incidence(task: Task) -> Incidence:
 
     Examples
     --------
-    >>> from gpu_consensus.task import open_task
+    >>> from gpu_consensus.methods.call import open_task
     >>> labels = np.array([[0, 5], [0, 5], [1, -1]])
-    >>> found = make_incidence(open_task("example", labels, None, {}))
+    >>> found = make_incidence(open_task("example", labels, 2))
     >>> found.sizes.tolist(), sorted(found.copies.tolist())
     ([1, 2, 2], [1, 2])
     """

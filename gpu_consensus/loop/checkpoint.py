@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 import zipfile
 from pathlib import Path
@@ -22,7 +21,7 @@ from gpu_consensus.loop.problem import Starts
 from gpu_consensus.storage import write_atomic
 
 if TYPE_CHECKING:
-    from gpu_consensus.loop.fit import Options
+    from gpu_consensus.loop.fit import LoopOptions
 
 SECONDS_BETWEEN_SAVES = 10.0
 FORMAT = "gpu_consensus.Checkpoint"
@@ -130,21 +129,22 @@ class Checkpoint:
 
 
 def open_checkpoint(
-    path: str | os.PathLike[str] | None,
     ensemble: Ensemble,
     weights: FloatArray,
     method: str,
     n_clusters: int,
-    options: Options,
+    options: LoopOptions,
     rule: Any,
+    random_state: Any,
 ) -> Checkpoint:
     """Return the checkpoint of a call, with what an earlier run of it has saved."""
+    path = options.checkpoint
     if path is None:
-        return Checkpoint(None, {}, options.random_state)
+        return Checkpoint(None, {}, random_state)
     digest = hashlib.blake2b(digest_size=16)
     for codes in ensemble.codes:
         digest.update(np.ascontiguousarray(to_host(codes)).tobytes())
-    seeds = seed_sequence(options.random_state)
+    seeds = seed_sequence(random_state)
     init = options.init
     if not isinstance(init, str):
         first, _ = encode(to_host(init), "init")
@@ -161,6 +161,6 @@ def open_checkpoint(
         "n_init": int(options.n_init),
         "max_iter": int(options.max_iter),
         "refine": str(options.refine),
-        "random_state": None if options.random_state is None else plain_seed(seeds),
+        "random_state": None if random_state is None else plain_seed(seeds),
     }
     return Checkpoint(Path(path), key, seeds)

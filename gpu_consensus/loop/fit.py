@@ -6,20 +6,18 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import on_device, to_host
-from gpu_consensus.backends import choose_backend, require_device
-from gpu_consensus.backends.protocol import Assignment, Codes, Counts
+from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.protocol import Assignment, Backend, Codes, Counts, Table
 from gpu_consensus.checks import (
     FloatArray,
     check_choice,
     check_int,
-    check_n_clusters,
     check_path,
     seed_sequence,
 )
@@ -34,8 +32,6 @@ from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.loop.segments import Segments
 from gpu_consensus.loop.utilities import Formula
 from gpu_consensus.progress import progress_bar
-from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
-from gpu_consensus.warn import warn
 
 _REFINE_EVERY, _REFINE_WINNER = 2**26, 2**30
 _TABLE_MEMORY = 256 << 20
@@ -59,51 +55,53 @@ class RefinableRule(ValuedRule, Protocol):
 
 
 @dataclass
-class Options:
-    """The keyword arguments that all methods of the family share; see ``kcc``."""
+class LoopOptions:
+    """The options of the loop itself; see ``kcc``."""
 
     init: Any = "partition"
     n_init: int = 10
     max_iter: int = 100
-    refine: bool | str = False
-    refine_cost: float = 1.0
-    on_unlabelled: str = "raise"
-    backend: str = "auto"
-    n_jobs: int | None = None
-    memory_limit: int | None = None
     checkpoint: str | os.PathLike[str] | None = None
-    random_state: Any = None
-    progress: bool = False
-
-    @classmethod
-    def from_keywords(cls, method: str, **keywords: Any) -> Options:
-        """Take the options of a method that has no refinement; refuse others."""
-        from gpu_consensus.methods import check_options
-
-        check_options(method, keywords)
-        return cls(**keywords)
-
-    @classmethod
-    def names(cls) -> set[str]:
-        """Return what a method without refinement takes, ``weights`` included."""
-        own = {field.name for field in fields(cls)}
-        return own - {"refine", "refine_cost"} | {"weights"}
+    refine: bool | str = False
 
     def check(self) -> None:
         """Raise an error for an option that is out of its bounds."""
         check_int("n_init", self.n_init, 1)
         check_int("max_iter", self.max_iter, 1)
-        if self.memory_limit is not None:
-            check_int("memory_limit", self.memory_limit, 1)
         if self.checkpoint is not None:
             check_path("checkpoint", self.checkpoint)
         if isinstance(self.refine, (bool, np.bool_)):
             self.refine = bool(self.refine)
         elif not isinstance(self.refine, str) or self.refine != "auto":
             raise ValueError(f"refine={self.refine!r} should be 'auto', True or False.")
-        check_choice("on_unlabelled", self.on_unlabelled, ["raise", "keep"])
         if isinstance(self.init, str):
             check_choice("init", self.init, INITS)
+
+
+class Ended(NamedTuple):
+    """Where the best start came to.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_samples,), int32
+        -1 for objects without any label.
+    counts : ndarray of shape (S, K)
+    table, row_table : ndarray, ndarray or None
+        What assigns new objects.
+    objective, value : float
+    history : list of float
+        The objective after each iteration.
+    converged : bool
+    """
+
+    labels: npt.NDArray[np.int32]
+    counts: Counts
+    table: Table
+    row_table: Table | None
+    objective: float
+    value: float
+    history: list[float]
+    converged: bool
 
 
 def fit(
@@ -112,11 +110,17 @@ def fit(
     rule: Any,
     weights: FloatArray,
     method: str,
-    options: Options,
+    options: LoopOptions,
     *,
-    loop: Callable[..., None] = lloyd,
-) -> Consensus:
-    """Seed, run the loop, refine, and make the result.
+    backend: Backend,
+    skip: npt.NDArray[np.intp],
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
+    refine_cost: float = 1.0,
+    run: Callable[..., None] = lloyd,
+) -> Ended:
+    """Seed, run the loop and refine; all arguments have been checked.
 
     Parameters
     ----------
@@ -127,21 +131,18 @@ def fit(
     weights : ndarray of shape (r,)
         Weights of the partitions; those of weight 0 do not count.
     method : str
-        What the result calls the method.
-    options : Options
-    loop : callable, default lloyd
+        What progress and checkpoints call the method.
+    options : LoopOptions
+    backend : Backend
+    skip : ndarray of int
+        Objects without any label.
+    memory_limit, random_state, progress
+        As in ``kcc``.
+    refine_cost : float, default 1.0
+        How much longer than usual it takes to visit an object.
+    run : callable, default lloyd
         What brings the starts to their ends, called as ``lloyd`` is.
     """
-    options.check()
-    n_clusters = check_n_clusters(n_clusters, ensemble.n_samples)
-    lookups = ensemble.codes.size * n_clusters * options.n_init
-    backend = choose_backend(
-        options.backend, ensemble.codes, options.n_jobs, lookups=lookups
-    )
-    skip = find_unlabelled(ensemble, weights, options.on_unlabelled)
-    check_distinct_rows(ensemble, weights, n_clusters, skip)
-    if n_clusters == 1:
-        warn("n_clusters=1 puts all objects into one cluster.")
     with backend.memory_for("the restarts that run together", _FEWER):
         problem = Problem(
             backend,
@@ -149,20 +150,20 @@ def fit(
             ensemble.offsets,
             n_clusters,
             skip,
-            options.memory_limit,
+            memory_limit,
         )
-        if loop is lloyd:
+        if run is lloyd:
             problem.groups = find_groups(problem, options.n_init)
         if hasattr(rule, "bind"):
             rule.bind(problem)
         saved = open_checkpoint(
-            options.checkpoint, ensemble, weights, method, n_clusters, options, rule
+            ensemble, weights, method, n_clusters, options, rule, random_state
         )
         with backend.stage("seeding"):
             starts = _first(problem, rule, ensemble, weights, options, saved)
         saved.save(starts, force=True)  # a path that cannot be written fails now
         n_init = len(starts.assignment)
-        with progress_bar(options.progress, method, n_init) as advance:
+        with progress_bar(progress, method, n_init) as advance:
             done = 0
 
             def after_iteration(state: Starts) -> None:
@@ -174,18 +175,18 @@ def fit(
                 done = finished
                 saved.save(state)
 
-            loop(
+            run(
                 problem,
                 rule,
                 starts,
                 max_iter=options.max_iter,
-                together=_together(problem, options.memory_limit),
+                together=_together(problem, memory_limit),
                 after_iteration=after_iteration,
             )
             with backend.stage("refine"):
-                _refine(problem, rule, starts, options, saved)
+                _refine(problem, rule, starts, options, saved, refine_cost, progress)
             saved.save(starts, force=True)
-        return _result(problem, rule, ensemble, weights, starts, method, options)
+        return _end(problem, rule, starts)
 
 
 def _together(problem: Problem, memory_limit: int | None) -> int:
@@ -200,7 +201,7 @@ def _first(
     rule: Rule,
     ensemble: Ensemble,
     weights: FloatArray,
-    options: Options,
+    options: LoopOptions,
     saved: Checkpoint,
 ) -> Starts:
     """Return the state to begin with: saved, given by labels, or seeded."""
@@ -242,14 +243,16 @@ def _refine(
     problem: Problem,
     rule: RefinableRule,
     starts: Starts,
-    options: Options,
+    options: LoopOptions,
     saved: Checkpoint,
+    refine_cost: float,
+    progress: bool,
 ) -> None:
     """Refine the starts that ``options.refine`` names."""
     if options.refine is False or problem.n_clusters == 1:
         return
     n_partitions, n_samples = problem.codes.shape
-    one = n_samples * n_partitions * problem.n_clusters * options.refine_cost
+    one = n_samples * n_partitions * problem.n_clusters * refine_cost
     every = list(range(len(starts.assignment)))
     if options.refine == "auto":
         if one * len(every) > _REFINE_EVERY:
@@ -265,7 +268,7 @@ def _refine(
     threads = 1
     if compiled and rule.formula.name:
         threads = getattr(problem.backend, "n_threads", 1)
-    with progress_bar(options.progress, "refine", len(every)) as advance:
+    with progress_bar(progress, "refine", len(every)) as advance:
         advance(len(every) - len(todo))
 
         def refine_one(q: int) -> None:
@@ -305,7 +308,7 @@ def _refine_start(
     starts: Starts,
     q: int,
     codes: Codes,
-    options: Options,
+    options: LoopOptions,
 ) -> _Refined:
     """Refine one start, and keep its objective after every sweep."""
     assignment, counts = starts.on_host(q)
@@ -335,22 +338,8 @@ def _take_over(problem: Problem, starts: Starts, q: int, refined: _Refined) -> N
     starts.converged[q] &= refined.finished
 
 
-def _result(
-    problem: Problem,
-    rule: ValuedRule,
-    ensemble: Ensemble,
-    weights: FloatArray,
-    starts: Starts,
-    method: str,
-    options: Options,
-) -> Consensus:
+def _end(problem: Problem, rule: ValuedRule, starts: Starts) -> Ended:
     q = starts.winner()
-    if not starts.converged[q]:
-        warn(
-            f"{method} did not converge in max_iter={options.max_iter} iterations; "
-            "raise max_iter.",
-            ConvergenceWarning,
-        )
     assignment, counts = starts.on_host(q)
     labels = assignment.astype(np.int32)
     labels[problem.skip] = -1
@@ -358,64 +347,13 @@ def _result(
     absent = _absent(problem, rule, [starts.assignment[q]])
     table, row_table = make_table(counts[:, None], absent)
     objective = float(starts.objective[q])
-    return Consensus(
-        labels=require_device().asarray(labels) if on_device(problem.codes) else labels,
-        n_clusters=problem.n_clusters,
-        objective=objective,
-        value=rule.value(objective, ensemble.n_samples - len(problem.skip)),
-        history=np.asarray(starts.history[q]),
-        converged=bool(starts.converged[q]),
-        backend=problem.backend.name,
-        method=method,
-        centroids=Centroids(
-            ensemble, counts, table, row_table, np.flatnonzero(weights > 0)
-        ),
+    return Ended(
+        labels,
+        counts,
+        table,
+        row_table,
+        objective,
+        rule.value(objective, len(labels) - len(problem.skip)),
+        starts.history[q],
+        bool(starts.converged[q]),
     )
-
-
-def find_unlabelled(
-    ensemble: Ensemble, weights: FloatArray, on_unlabelled: str
-) -> npt.NDArray[np.intp]:
-    """Return the objects that no partition of positive weight has labelled."""
-    useful = np.flatnonzero(weights > 0)
-    if (ensemble.n_missing[useful] == 0).any():
-        return np.empty(0, dtype=np.intp)
-    absent = np.ones(ensemble.n_samples, dtype=bool)
-    for i in useful:
-        absent &= to_host(ensemble.codes[i]) == ensemble.n_labels[i]
-    skip = np.flatnonzero(absent)
-    if skip.size == ensemble.n_samples:
-        raise ValueError("no object has any label; there is nothing to agree on.")
-    if skip.size and on_unlabelled == "raise":
-        named = ", ".join(str(l) for l in skip[:5]) + (", ..." if skip.size > 5 else "")
-        raise ValueError(
-            f"{skip.size} objects have no label in any partition (objects {named}); "
-            "drop them, or pass on_unlabelled='keep' to give them the label -1."
-        )
-    return skip
-
-
-def check_distinct_rows(
-    ensemble: Ensemble,
-    weights: FloatArray,
-    n_clusters: int,
-    skip: npt.NDArray[np.intp],
-) -> None:
-    """Raise an error if fewer than ``n_clusters`` objects differ in their labels."""
-    useful = np.flatnonzero(weights > 0)
-    found: set[bytes] = set()
-    begin, step = 0, max(64, 2 * n_clusters)
-    while begin < ensemble.n_samples and len(found) < n_clusters:
-        rows = np.setdiff1d(
-            np.arange(begin, min(begin + step, ensemble.n_samples)), skip
-        )
-        block = to_host(ensemble.codes[:, begin : begin + step])
-        block = np.ascontiguousarray(block[np.ix_(useful, rows - begin)].T)
-        whole = block.view(np.dtype((np.void, block.itemsize * len(useful))))
-        found.update(row.tobytes() for row in np.unique(whole))
-        begin, step = begin + step, min(4 * step, 1 << 16)
-    if len(found) < n_clusters:
-        raise ValueError(
-            f"the ensemble has only {len(found)} distinct rows but "
-            f"n_clusters={n_clusters}; ask for at most {len(found)} clusters."
-        )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from gpu_consensus.checks import check_choice, unknown_name
-from gpu_consensus.loop.fit import Options
+from gpu_consensus.checks import check_choice
 from gpu_consensus.methods.best import best
 from gpu_consensus.methods.correspondence import correspondence
 from gpu_consensus.methods.cspa import cspa
@@ -19,6 +17,8 @@ from gpu_consensus.methods.hac import hac
 from gpu_consensus.methods.hbgf import hbgf
 from gpu_consensus.methods.hgpa import hgpa
 from gpu_consensus.methods.ipc import ipc
+from gpu_consensus.methods.ipvc import ipvc
+from gpu_consensus.methods.ivc import ivc
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.methods.least_squares import least_squares
 from gpu_consensus.methods.mcla import mcla
@@ -26,9 +26,8 @@ from gpu_consensus.methods.qmi import qmi
 from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
 from gpu_consensus.methods.vote import borda, vote
-from gpu_consensus.methods.voting import ipvc, ivc
+from gpu_consensus.options import check_options, finds_n_clusters, option_names
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import SHARED_OPTIONS
 
 METHODS: dict[str, Callable[..., Consensus]] = {
     "kcc": kcc,
@@ -62,9 +61,6 @@ Others can do without being told it, but are better told: those that vote then t
 largest number of labels in a partition.
 """
 
-CHECKPOINTED = frozenset({"kcc", "sec", "ivc", "ipvc", "ipc", "qmi"})
-"""The methods that take ``checkpoint``: those that may run for hours."""
-
 
 def consensus(
     ensemble: Any,
@@ -94,67 +90,18 @@ def consensus(
     2
     """
     check_choice("method", method, METHODS)
-    check_options(method, options)
     function = METHODS[method]
+    check_options(method, function, options)
     if n_clusters is None:
-        if not finds_n_clusters(method):
+        if not finds_n_clusters(function):
             raise TypeError(
                 f"n_clusters=None should be an integer >= 1; method {method!r} does "
                 "not find the number of clusters."
             )
         return function(ensemble, **options)
-    if "n_clusters" not in inspect.signature(function).parameters:
+    if "n_clusters" not in option_names(function):
         raise TypeError(
             f"n_clusters={n_clusters!r} is of no use to method {method!r}, which finds "
             "the number of clusters; leave it out."
         )
     return function(ensemble, n_clusters, **options)
-
-
-def check_options(
-    method: str,
-    options: Iterable[str],
-    function: Callable[..., Consensus] | None = None,
-) -> None:
-    """Raise an error for an option that a method does not know.
-
-    Parameters
-    ----------
-    method : str
-        How the message calls the method.
-    options : iterable of str
-        Names of options.
-    function : callable, optional
-        The method, if it is not the one of that name in ``METHODS``.
-
-    Examples
-    --------
-    >>> check_options("ivc", ["n_init", "weights"])
-    """
-    known = _known_options(method, function or METHODS.get(method))
-    for name in options:
-        if name not in known:
-            raise TypeError(f"{method}: {unknown_name('option', name, sorted(known))}")
-
-
-def _known_options(method: str, function: Callable[..., Consensus] | None) -> set[str]:
-    """Return the names of a method's own options and of those it shares."""
-    if function is None:
-        return set(SHARED_OPTIONS)
-    parameters = inspect.signature(function).parameters.values()
-    own = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-    if len(own) < len(parameters):
-        own |= Options.names() if method in CHECKPOINTED else set(SHARED_OPTIONS)
-    return own - {"ensemble"}
-
-
-def finds_n_clusters(method: str) -> bool:
-    """Whether a method can do without being told the number of clusters.
-
-    Examples
-    --------
-    >>> finds_n_clusters("kcc")
-    False
-    """
-    asked = inspect.signature(METHODS[method]).parameters.get("n_clusters")
-    return asked is None or asked.default is None

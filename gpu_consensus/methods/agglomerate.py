@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.memory import check_memory
+from gpu_consensus.methods.call import Task
+from gpu_consensus.methods.distinct import Distinct
 from gpu_consensus.progress import progress_bar
-from gpu_consensus.task import Distinct, Task
 
 _COMBINE: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
     "average": np.add,

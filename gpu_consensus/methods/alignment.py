@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.checks import FloatArray
-from gpu_consensus.task import Task
+from gpu_consensus.methods.call import Task
 
 Columns = npt.NDArray[np.intp]
 

@@ -11,11 +11,11 @@ import numpy as np
 from gpu_consensus import metrics
 from gpu_consensus.checks import check_choice
 from gpu_consensus.contingency import Encoded
+from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.disagreement import count_labels
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import Task, open_task
 
 _SIGN: dict[str, int] = {
     "adjusted_rand": 1,
@@ -36,7 +36,13 @@ def best(
     measure: str | Callable[[Any, Any], float] = "rand_distance",
     *,
     higher_is_better: bool = True,
-    **options: Any,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Best of the basic partitions (BESTCLUSTERING, BEST, best of K).
 
@@ -57,9 +63,9 @@ def best(
         the function, or your own ``measure(partition, labels) -> float``.
     higher_is_better : bool, default True
         Of a measure of your own; of ours it is known.
-    **options
-        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
-        ``random_state`` (of no effect: nothing is drawn), ``progress``.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`; nothing is drawn here, so
+        ``random_state`` has no effect.
 
     Returns
     -------
@@ -89,7 +95,10 @@ def best(
     else:
         sign = _SIGN[check_choice("measure", name, _SIGN)]
         function = getattr(metrics, name)
-    task = open_task("best", ensemble, None, options)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("best", ensemble, None, shared, finds_n_clusters=True)
     n_partitions = task.ensemble.n_partitions
     # of two complete partitions, these measures do not ask which comes first
     is_own = callable(name)
@@ -109,13 +118,12 @@ def best(
     means = [math.fsum(task.weights * row) for row in found]
     winner = int(np.argmax(sign * np.array(means)))
     criterion = np.full(task.given.n_partitions, np.nan)
-    kept = np.flatnonzero((task.given_weights > 0) & (task.given.n_labels > 0))
-    criterion[kept] = means
+    criterion[task.useful] = means
     return task.result(
         _completed(task, winner).codes,
         objective=-sign * means[winner],
         value=sign * means[winner],
-        details={"partition": int(kept[winner]), "criterion": criterion},
+        details={"partition": int(task.useful[winner]), "criterion": criterion},
     )
 
 

@@ -16,9 +16,9 @@ from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.segments import as_table
 from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.alignment import match, vote_weights
+from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import Task, open_task
 from gpu_consensus.threads import one_thread
 
 _DENSE = 1500  # labels up to which all eigenvectors are found at once
@@ -32,7 +32,13 @@ def correspondence(
     *,
     n_init: int = 10,
     max_iter: int = 100,
-    **options: Any,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Cluster correspondence by search (CCC, CCU) or by singular vectors (CCSVD).
 
@@ -67,11 +73,10 @@ def correspondence(
         Starts, of k-means for "svd".
     max_iter : int, default 100
         Rounds of the search at most.
-    **options
-        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
-        ``random_state``, ``progress``. A matrix of 24 S^2 bytes, S the sum of the
-        numbers of labels, has to fit ``memory_limit``, by default what the machine has
-        free; otherwise there is a MemoryError before any work.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`. A matrix of 24 S^2 bytes, S the sum of the numbers of
+        labels, has to fit ``memory_limit``, by default what the machine has free;
+        otherwise there is a MemoryError before any work.
 
     Returns
     -------
@@ -99,7 +104,10 @@ def correspondence(
     check_int("n_init", n_init, 1)
     check_int("max_iter", max_iter, 1)
     method = {"constrained": "ccc", "unconstrained": "ccu", "svd": "ccsvd"}[variant]
-    task = open_task(f"correspondence:{method}", ensemble, n_clusters, options)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task(f"correspondence:{method}", ensemble, n_clusters, shared)
     labels = Labels(task)
     if variant == "svd":
         return _svd(task, labels, n_init)
@@ -301,8 +309,7 @@ def _meta_by_partition(
     """Return the meta-clusters of the labels of the ensemble as it was given."""
     given = task.given
     found = [np.full(k_i, -1, dtype=np.intp) for k_i in given.n_labels]
-    useful = np.flatnonzero((task.given_weights > 0) & (given.n_labels > 0))
-    for row, i in enumerate(useful):
+    for row, i in enumerate(task.useful):
         # objects that were left out carry no label there, so no label is gone
         found[i] = meta[labels.of(row)]
     return found

@@ -12,8 +12,8 @@ from gpu_consensus.graphs.graph_cut import Found
 from gpu_consensus.graphs.incidence import Incidence, make_incidence
 from gpu_consensus.graphs.kinds import Similarity, cut_weight
 from gpu_consensus.memory import check_memory
+from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import Task, open_task
 
 _PAIR_BYTES = 48  # of one edge: the matrix, what it is made from, METIS's own copies
 _LISTED_BYTES = 128  # Mt-KaHyPar takes its edges as Python lists
@@ -26,7 +26,13 @@ def cspa(
     *,
     partitioner: str = "auto",
     imbalance: float | None = 0.05,
-    **options: Any,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Cluster-based similarity partitioning algorithm.
 
@@ -49,9 +55,8 @@ def cspa(
     imbalance : float or None, default 0.05
         How much larger than the mean a cluster may be. Data whose clusters differ more
         need a larger number or None: no bound, by the spectral partitioner.
-    **options
-        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
-        ``random_state``, ``progress``: as in :func:`kcc`.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`.
 
     Returns
     -------
@@ -77,7 +82,10 @@ def cspa(
     0.666667
     """
     chosen = choose_partitioner(partitioner, imbalance)
-    task = open_task("cspa", ensemble, n_clusters, options)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("cspa", ensemble, n_clusters, shared)
     found = run_cspa(task, make_incidence(task), chosen, task.seed())
     return task.result(found.labels, **found.outcome)
 

@@ -16,8 +16,9 @@ from gpu_consensus.methods.alignment import (
     overlaps,
     vote_weights,
 )
+from gpu_consensus.methods.call import Shared, Task, open_task
+from gpu_consensus.methods.distinct import Distinct
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import Distinct, Task, open_task
 
 
 def cvote(
@@ -26,7 +27,13 @@ def cvote(
     *,
     alignment: str = "adaptive",
     reduction: str = "aib",
-    **options: Any,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Cumulative voting (Ada-cVote) with reduction to ``n_clusters``.
 
@@ -55,9 +62,9 @@ def cvote(
         Merge the two clusters that lose least information about the objects
         (agglomerative information bottleneck), or by average linkage of the
         Jensen-Shannon divergence. Ties go to the lowest pair.
-    **options
-        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
-        ``random_state`` (of no effect: nothing is drawn), ``progress``.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`; nothing is drawn here, so
+        ``random_state`` has no effect.
 
     Returns
     -------
@@ -83,7 +90,10 @@ def cvote(
     """
     check_choice("alignment", alignment, ["adaptive", "fixed", "binary"])
     check_choice("reduction", reduction, ["aib", "js"])
-    task = open_task("cvote", ensemble, n_clusters, options)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("cvote", ensemble, n_clusters, shared, finds_n_clusters=True)
     order = _order(task)
     distinct = task.distinct()
     k = int(task.ensemble.n_labels[order[0]])
@@ -101,14 +111,13 @@ def cvote(
     after = _merge_columns(joint, merged)
     kept, before = _information(after), _information(joint)
     labels = _merge_columns(votes, merged).argmax(axis=1)
-    useful = np.flatnonzero((task.given_weights > 0) & (task.given.n_labels > 0))
     return task.result(
         labels[distinct.group],
         objective=before - kept,
         value=kept,
         details={
             "votes": for_all_objects(task, votes[distinct.group]),
-            "order": useful[order],
+            "order": task.useful[order],
             "merged": merged,
         },
     )

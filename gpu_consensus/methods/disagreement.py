@@ -14,7 +14,7 @@ from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Counts
 from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.segments import Segments
-from gpu_consensus.task import Task
+from gpu_consensus.methods.call import Task
 
 
 class Agreement(NamedTuple):

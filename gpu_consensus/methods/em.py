@@ -13,12 +13,11 @@ from gpu_consensus.arrays import to_host
 from gpu_consensus.checks import FloatArray, check_choice, check_int, seed_sequence
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
+from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.mixture import Mixture, MixtureCentroids, Model
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.progress import progress_bar
-from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
-from gpu_consensus.task import Task, open_task
-from gpu_consensus.warn import warn
+from gpu_consensus.result import Centroids, Consensus
 
 _TABLE_MEMORY = 256 << 20
 _TOO_MANY = 1 << 31  # objects, in units of 2^-32, that an int64 cannot sum
@@ -33,7 +32,13 @@ def em(
     max_iter: int = 200,
     tol: float = 1e-6,
     smoothing: float = 1e-10,
-    **options: Any,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Consensus by a mixture of multinomials.
 
@@ -67,9 +72,8 @@ def em(
         The least that any alpha or theta may be, so that no logarithm is infinite and
         no component is barred for ever. The M step is exact under this bound, hence
         the likelihood itself, with no penalty, never falls. 0 turns it off.
-    **options
-        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
-        ``random_state``, ``progress``: as in :func:`kcc`. There is no ``checkpoint``.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`. There is no ``checkpoint``.
 
     Returns
     -------
@@ -115,7 +119,10 @@ def em(
     tol = _not_negative("tol", tol)
     if isinstance(init, str):
         check_choice("init", init, INITS)
-    task = open_task("em", ensemble, n_clusters, options, visits=16 * n_init)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("em", ensemble, n_clusters, shared, visits=16 * n_init)
     if task.ensemble.n_samples >= _TOO_MANY:
         raise ValueError(
             f"n_samples={task.ensemble.n_samples} should be < {_TOO_MANY} for em, or "
@@ -135,11 +142,6 @@ def em(
                     best = end
                 advance(1, f"log-likelihood {best.history[-1]:.6g}")
     assert best is not None
-    if not best.converged:
-        warn(
-            f"em did not converge in max_iter={max_iter} iterations; raise max_iter.",
-            ConvergenceWarning,
-        )
     labels, proba = model.responsibilities(best.mixture)
     used = np.unique(labels)
     value = best.history[-1]
@@ -149,6 +151,7 @@ def em(
         value=value,
         history=-np.array(best.history),
         converged=best.converged,
+        max_iter=max_iter,
         proba=_for_all(task, proba[:, used]),
     )
     assert result.centroids is not None
@@ -286,8 +289,7 @@ def _with_parameters(
     logarithms = model.logarithms(mixture)
     log_theta = np.zeros((int(given.offsets[-1]), 1, len(used)))
     theta: list[FloatArray | None] = [None] * given.n_partitions
-    useful = np.flatnonzero((task.given_weights > 0) & (given.n_labels > 0))
-    for row, i in enumerate(useful):
+    for row, i in enumerate(task.useful):
         begin, k_i = int(given.offsets[i]), int(given.n_labels[i])
         labels = np.arange(k_i)
         if kept is not given:  # which has lost the labels that nobody carries

@@ -10,16 +10,28 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.checks import FloatArray
+from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.disagreement import Agreement, pair_agreement
+from gpu_consensus.methods.distinct import Distinct
 from gpu_consensus.pairs import Pairs
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import Distinct, Task, open_task
 
 EXACT_ROWS = 10_000
 
 
-def furthest(ensemble: Any, n_clusters: int | None = None, **options: Any) -> Consensus:
+def furthest(
+    ensemble: Any,
+    n_clusters: int | None = None,
+    *,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
+) -> Consensus:
     """Furthest consensus (FC).
 
     The distance of two objects is 1 minus their co-association. The first two centres
@@ -41,9 +53,9 @@ def furthest(ensemble: Any, n_clusters: int | None = None, **options: Any) -> Co
     n_clusters : int, optional
         Clusters of the consensus. Without it, centres are added until the objective no
         longer falls.
-    **options
-        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
-        ``random_state`` (of no effect: nothing is drawn), ``progress``.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`; nothing is drawn here, so
+        ``random_state`` has no effect.
 
     Returns
     -------
@@ -69,7 +81,12 @@ def furthest(ensemble: Any, n_clusters: int | None = None, **options: Any) -> Co
     >>> result.labels.tolist(), result.details["centres"].tolist()
     ([0, 0, 1, 1], [0, 3])
     """
-    task = open_task("furthest", ensemble, n_clusters, options, pairs=True)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task(
+        "furthest", ensemble, n_clusters, shared, pairs=True, finds_n_clusters=True
+    )
     # equal objects are equally far from everything: only the first can be a centre
     distinct = task.distinct()
     pairs = task.pairs(distinct.first)

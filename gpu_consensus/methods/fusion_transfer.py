@@ -9,13 +9,24 @@ import numpy.typing as npt
 
 from gpu_consensus.checks import FloatArray, check_choice, check_share
 from gpu_consensus.methods.agglomerate import agglomerate, cut, likeness
+from gpu_consensus.methods.call import Shared, Task, open_task
+from gpu_consensus.methods.distinct import Distinct
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import Distinct, Task, open_task
 
 
 def fusion_transfer(
-    ensemble: Any, *, rule: str = "average", threshold: float = 0.5, **options: Any
+    ensemble: Any,
+    *,
+    rule: str = "average",
+    threshold: float = 0.5,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Fusion-Transfer: the median partition by merging and moving; it finds K.
 
@@ -43,9 +54,9 @@ def fusion_transfer(
         does, or of largest sum, the best score, as the paper has it.
     threshold : float in (0, 1), default 0.5
         In place of 1/2; a lower one gives fewer classes.
-    **options
-        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
-        ``random_state`` (of no effect: nothing is drawn), ``progress``. Memory of
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`; nothing is drawn here, so
+        ``random_state`` has no effect. Memory of
         18 m^2 bytes, m the objects that differ in their labels, and 150 MB have to fit
         ``memory_limit``, by default what the machine has free; otherwise there is a
         MemoryError before any work.
@@ -71,7 +82,12 @@ def fusion_transfer(
     """
     check_choice("rule", rule, ["average", "sum"])
     threshold = check_share("threshold", threshold, open_low=True, open_high=True)
-    task = open_task("fusion_transfer", ensemble, None, options, pairs=True)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task(
+        "fusion_transfer", ensemble, None, shared, pairs=True, finds_n_clusters=True
+    )
     distinct = task.distinct()
     sizes = distinct.size.astype(np.float64)
     # in the end up to m classes with what every object gains there, copied to grow

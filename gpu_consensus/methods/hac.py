@@ -8,13 +8,23 @@ import numpy as np
 
 from gpu_consensus.checks import check_choice
 from gpu_consensus.methods.agglomerate import agglomerate, cut, likeness
+from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.disagreement import pair_agreement
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import open_task
 
 
 def hac(
-    ensemble: Any, n_clusters: int, *, linkage: str = "average", **options: Any
+    ensemble: Any,
+    n_clusters: int,
+    *,
+    linkage: str = "average",
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Hierarchical agglomerative clustering of the co-association (HAC).
 
@@ -36,9 +46,9 @@ def hac(
     linkage : {"average", "single", "complete"}, default "average"
         Co-association of two clusters: the mean, the largest or the least of their
         objects'. "average" is the method of the papers, "single" evidence accumulation.
-    **options
-        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
-        ``random_state`` (of no effect: nothing is drawn), ``progress``. A matrix of
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`; nothing is drawn here, so
+        ``random_state`` has no effect. A matrix of
         10 m^2 bytes, m the objects that differ in their labels, and 150 MB have to fit
         ``memory_limit``, by default what the machine has free; otherwise there is a
         MemoryError before any work.
@@ -65,7 +75,10 @@ def hac(
     ([0, 0, 1, 1], [0.33, 0.83])
     """
     check_choice("linkage", linkage, ["average", "single", "complete"])
-    task = open_task("hac", ensemble, n_clusters, options, pairs=True)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("hac", ensemble, n_clusters, shared, pairs=True)
     distinct = task.distinct()
     # a matrix, and a quarter of it while the half of the classes left is copied out
     found = likeness(task, distinct, 10, "use kcc or sec, which need no matrix")

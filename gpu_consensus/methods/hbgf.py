@@ -10,8 +10,8 @@ from gpu_consensus.graphs import choose_partitioner
 from gpu_consensus.graphs.graph_cut import Found
 from gpu_consensus.graphs.incidence import Incidence, make_incidence
 from gpu_consensus.graphs.kinds import Bipartite, cut_weight
+from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import open_task
 
 
 def hbgf(
@@ -20,7 +20,13 @@ def hbgf(
     *,
     partitioner: str = "spectral",
     imbalance: float | str | None = "auto",
-    **options: Any,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Hybrid bipartite graph formulation.
 
@@ -43,8 +49,8 @@ def hbgf(
         How much larger than the mean a part may be, counting objects and clusters, each
         as 1; None for no bound. "auto": none for "spectral", 0.05 for the others.
         Objects with the same labels are never parted.
-    **options
-        As in :func:`cspa`. A weight w of a partition makes it count like w copies.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`. A weight w of a partition makes it count like w copies.
 
     Returns
     -------
@@ -69,7 +75,10 @@ def hbgf(
     if isinstance(imbalance, str) and imbalance == "auto":
         imbalance = None if partitioner == "spectral" else 0.05
     chosen = choose_partitioner(partitioner, imbalance)
-    task = open_task("hbgf", ensemble, n_clusters, options)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("hbgf", ensemble, n_clusters, shared)
     incidence = make_incidence(task)
     graph = bipartite_graph(incidence)
     cut = chosen.cut(graph, graph.copies, task.k, task.seed())

@@ -9,8 +9,8 @@ from gpu_consensus.graphs import Partitioner, choose_partitioner
 from gpu_consensus.graphs.graph_cut import Found
 from gpu_consensus.graphs.incidence import Incidence, make_incidence
 from gpu_consensus.graphs.kinds import Hypergraph
+from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import Task, open_task
 
 EDGE_WEIGHTS = ("unit", "size")
 
@@ -22,7 +22,13 @@ def hgpa(
     edge_weights: str = "unit",
     partitioner: str = "auto",
     imbalance: float | None = 0.05,
-    **options: Any,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Hypergraph partitioning algorithm.
 
@@ -50,8 +56,8 @@ def hgpa(
         How much larger than the mean a cluster may be; None for no bound, by the
         spectral partitioner. Objects with the same labels are never parted, which may
         leave clusters larger than asked.
-    **options
-        As in :func:`cspa`.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`.
 
     Returns
     -------
@@ -75,7 +81,10 @@ def hgpa(
     """
     chosen = choose_partitioner(partitioner, imbalance)
     check_choice("edge_weights", edge_weights, EDGE_WEIGHTS)
-    task = open_task("hgpa", ensemble, n_clusters, options)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("hgpa", ensemble, n_clusters, shared)
     found = run_hgpa(task, make_incidence(task), chosen, task.seed(), edge_weights)
     return task.result(found.labels, **found.outcome)
 

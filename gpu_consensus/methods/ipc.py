@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,10 +14,10 @@ from gpu_consensus.arrays import to_host
 from gpu_consensus.backends import why_unavailable
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
-from gpu_consensus.ensemble import as_ensemble
-from gpu_consensus.loop.fit import Options, fit
+from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.problem import Problem, Starts
+from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.result import Consensus
 
@@ -28,8 +29,17 @@ def ipc(
     n_clusters: int,
     *,
     update: str = "batch",
+    weights: Any = None,
+    init: Any = "partition",
     n_init: int = 100,
-    **options: Any,
+    max_iter: int = 100,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Iterative pairwise consensus.
 
@@ -49,10 +59,11 @@ def ipc(
         and a move counts at once for the next object.
     n_init : int, default 100
         Starts, drawn from the basic partitions. The batch form runs them together.
-    **options
-        ``weights``, ``init``, ``max_iter``, ``on_unlabelled``, ``backend``, ``n_jobs``,
-        ``memory_limit``, ``checkpoint``, ``random_state``, ``progress``: as in
-        :func:`kcc`; ``max_iter`` counts sweeps over all objects in the sequential form.
+    weights, init, max_iter, on_unlabelled, backend, n_jobs, memory_limit
+        As in :func:`kcc`; ``max_iter`` counts sweeps over all objects in the
+        sequential form.
+    checkpoint, random_state, progress
+        As in :func:`kcc`.
 
     Returns
     -------
@@ -95,14 +106,14 @@ def ipc(
     2
     """
     check_choice("update", update, ["batch", "sequential"])
-    ens, weights = as_ensemble(ensemble, options.pop("weights", None))
-    chosen = Options.from_keywords("ipc", n_init=n_init, **options)
-    rule = IpvcRule(ens, weights)
-    if update == "batch":
-        return fit(ens, n_clusters, rule, weights, "ipc", chosen)
-    return fit(
-        ens, n_clusters, rule, weights, "ipc:sequential", chosen, loop=_sweep_starts
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
+    loop = LoopOptions(init, n_init, max_iter, checkpoint)
+    method = "ipc" if update == "batch" else "ipc:sequential"
+    task = open_task(method, ensemble, n_clusters, shared, loop=loop)
+    rule = IpvcRule(task.given, task.given_weights)
+    return task.fit(rule, run=lloyd if update == "batch" else _sweep_starts)
 
 
 class Shares(NamedTuple):

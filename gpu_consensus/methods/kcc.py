@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.ensemble import Ensemble, as_ensemble
-from gpu_consensus.loop.fit import Options, fit
+from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.segments import LabelSums, Segments, as_table
 from gpu_consensus.loop.utilities import FLOOR, Formula, Utility, lp_norm, parse_utility
+from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
 from gpu_consensus.warn import warn
 
@@ -115,29 +116,19 @@ def kcc(
     >>> result.converged
     True
     """
-    ens, partition_weights = as_ensemble(ensemble, weights)
     name, formula, normalised = parse_utility(utility)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    loop = LoopOptions(init, n_init, max_iter, checkpoint, refine)
+    task = open_task(f"kcc:{name}", ensemble, n_clusters, shared, loop=loop)
     if isinstance(utility, Utility):
-        utility.check(ens.n_labels)
-    rule = KccRule(ens, formula, partition_weights, normalised)
+        utility.check(task.given.n_labels)
+    rule = KccRule(task.given, formula, task.given_weights, normalised)
     if isinstance(utility, str):
         rule.recipe = device_recipe(rule, name)
-    cost = 1.0 if isinstance(utility, str) else float(ens.n_labels.mean())
-    options = Options(
-        init=init,
-        n_init=n_init,
-        max_iter=max_iter,
-        refine=refine,
-        refine_cost=cost,
-        on_unlabelled=on_unlabelled,
-        backend=backend,
-        n_jobs=n_jobs,
-        memory_limit=memory_limit,
-        checkpoint=checkpoint,
-        random_state=random_state,
-        progress=progress,
-    )
-    return fit(ens, n_clusters, rule, partition_weights, f"kcc:{name}", options)
+    cost = 1.0 if isinstance(utility, str) else float(task.given.n_labels.mean())
+    return task.fit(rule, refine_cost=cost)
 
 
 class KccRule:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -33,8 +32,9 @@ from gpu_consensus.feedback.sites import (
 )
 from gpu_consensus.feedback.updates import Told
 from gpu_consensus.feedback.views import SiteSettings, make_sites
-from gpu_consensus.loop.fit import check_distinct_rows, find_unlabelled
-from gpu_consensus.methods import METHODS, check_options
+from gpu_consensus.methods import METHODS
+from gpu_consensus.methods.distinct import check_distinct_rows, find_unlabelled
+from gpu_consensus.options import check_options, option_names
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
 from gpu_consensus.warn import warn
@@ -247,7 +247,7 @@ class _Step:
     def run(self, ensemble: Ensemble) -> Consensus:
         options = {**self.shared, **self.options}
         function = CONSENSUS[self.method]
-        if "n_clusters" not in inspect.signature(function).parameters:
+        if "n_clusters" not in option_names(function):
             return function(ensemble, **options)
         n_clusters = check_n_clusters(self.n_clusters, ensemble.n_samples)
         weights = as_ensemble(ensemble, options.get("weights"))[1]
@@ -328,7 +328,7 @@ def _method_options(method: Any, given: Mapping[str, Any] | None) -> Mapping[str
                 f"method_options has {name!r}, which lambda_consensus sets; give it to "
                 "lambda_consensus itself."
             )
-    check_options(method, options, CONSENSUS[method])
+    check_options(method, CONSENSUS[method], options)
     return {"utility": "c", **options} if method == "kcc" else options
 
 

@@ -17,9 +17,9 @@ from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
 from gpu_consensus.loop.problem import Problem
 from gpu_consensus.memory import available_memory
+from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.progress import Advance, progress_bar
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import Task, open_task
 from gpu_consensus.warn import warn
 
 _MATRIX = 1 << 30  # bytes, if nothing else is asked for
@@ -35,7 +35,13 @@ def least_squares(
     n_clusters: int | None = None,
     *,
     threshold: float | str = 0.0,
-    **options: Any,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Least-squares consensus clustering; it finds the number of clusters.
 
@@ -57,11 +63,11 @@ def least_squares(
         Subtracted from every a_lm: more makes more and smaller clusters. "mean" is the
         mean of all a_lm, l = m included; "half" is half the number of partitions; a
         number lies between 0 and that of the partitions. [1]_ subtracts nothing.
-    **options
-        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
-        ``progress``: as in :func:`kcc`. Nothing is random here. Weights must be in the
-        ratio of whole numbers (0 leaves a partition out): a partition of weight 2
-        counts like two. The a_lm are kept in a matrix if twice its n^2 bytes (2 n^2
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`; nothing is drawn here, so
+        ``random_state`` has no effect. Weights must be
+        in the ratio of whole numbers (0 leaves a partition out): a partition of weight
+        2 counts like two. The a_lm are kept in a matrix if twice its n^2 bytes (2 n^2
         from 256 partitions on) fit ``memory_limit``, by default 1 GiB at most, and the
         labels fit the device, else counted when needed; the answer is the same.
 
@@ -96,7 +102,12 @@ def least_squares(
     >>> found.labels.tolist(), found.value
     ([0, 0, 1, 1], 11.0)
     """
-    task = open_task("least_squares", ensemble, n_clusters, options, pairs=True)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task(
+        "least_squares", ensemble, n_clusters, shared, pairs=True, finds_n_clusters=True
+    )
     codes, n_labels = _repeat(task)
     n, r = codes.shape[1], len(codes)
     if r > _MOST_PARTITIONS or n * r >= _MOST_LABELS or n * n * r >= 2**62:

@@ -12,8 +12,8 @@ from gpu_consensus.graphs.graph_cut import Found
 from gpu_consensus.graphs.incidence import Incidence, make_incidence
 from gpu_consensus.graphs.kinds import Parts, Similarity, cut_weight
 from gpu_consensus.memory import check_memory
+from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import Task, open_task
 
 _PAIR_BYTES = 48  # of two clusters: the graph, what it is made from, METIS's copies
 _CURE = "use hbgf, or fewer or coarser partitions"
@@ -25,7 +25,13 @@ def mcla(
     *,
     partitioner: str = "auto",
     imbalance: float | None = 0.05,
-    **options: Any,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Meta-clustering algorithm.
 
@@ -47,8 +53,8 @@ def mcla(
     partitioner, imbalance
         As in :func:`cspa`; the bound is on meta-clusters, by the objects in their
         clusters.
-    **options
-        As in :func:`cspa`. A weight w of a partition makes it count like w copies.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`. A weight w of a partition makes it count like w copies.
 
     Returns
     -------
@@ -73,7 +79,10 @@ def mcla(
     True
     """
     chosen = choose_partitioner(partitioner, imbalance)
-    task = open_task("mcla", ensemble, n_clusters, options)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("mcla", ensemble, n_clusters, shared)
     found = run_mcla(task, make_incidence(task), chosen, task.seed())
     return task.result(found.labels, **found.outcome)
 

@@ -15,8 +15,8 @@ from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.segments import Segments
+from gpu_consensus.methods.call import Task
 from gpu_consensus.result import Centroids
-from gpu_consensus.task import Task
 
 _SEED_DOUBT = 0.2  # share of a seed's mass that is spread over all components
 _HIGH, _LOW = 10, 40  # bits behind the point in the two halves of an exact sum

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from gpu_consensus.ensemble import as_ensemble
-from gpu_consensus.loop.fit import Options, fit
+from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.kcc import KccRule, device_recipe
 from gpu_consensus.result import Consensus
 
@@ -18,9 +19,18 @@ def qmi(
     ensemble: Any,
     n_clusters: int,
     *,
+    weights: Any = None,
+    init: Any = "partition",
     n_init: int = 10,
+    max_iter: int = 100,
     refine: bool | str = "auto",
-    **options: Any,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Consensus of greatest quadratic mutual information with the basic partitions.
 
@@ -39,10 +49,10 @@ def qmi(
         Starts, run together.
     refine : {"auto", True, False}, default "auto"
         As in :func:`kcc`.
-    **options
-        ``weights``, ``init``, ``max_iter``, ``on_unlabelled``, ``backend``, ``n_jobs``,
-        ``memory_limit``, ``checkpoint``, ``random_state``, ``progress``: as in
-        :func:`kcc`.
+    weights, init, max_iter, on_unlabelled, backend, n_jobs, memory_limit
+        As in :func:`kcc`.
+    checkpoint, random_state, progress
+        As in :func:`kcc`.
 
     Returns
     -------
@@ -69,14 +79,16 @@ def qmi(
     >>> round(result.value, 9), round(result.objective, 9)
     (2.25, 1.0)
     """
-    ens, weights = as_ensemble(ensemble, options.pop("weights", None))
-    chosen = Options.from_keywords("qmi", n_init=n_init, **options)
-    chosen.refine = refine
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    loop = LoopOptions(init, n_init, max_iter, checkpoint, refine)
+    task = open_task("qmi", ensemble, n_clusters, shared, loop=loop)
     _, formula, _ = parse_utility("c")
-    rule = KccRule(ens, formula, weights)
+    rule = KccRule(task.given, formula, task.given_weights)
     rule.recipe = device_recipe(rule, "c")
-    result = fit(ens, n_clusters, rule, weights, "qmi", chosen)
-    scale = int(np.count_nonzero(weights))
+    result = task.fit(rule)
+    scale = int(np.count_nonzero(task.given_weights))
     return replace(
         result,
         objective=scale * result.objective,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,15 +13,29 @@ import numpy.typing as npt
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.ensemble import Ensemble, as_ensemble
-from gpu_consensus.loop.fit import Options, fit
+from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
+from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
 
 
 def sec(
-    ensemble: Any, n_clusters: int, *, n_init: int = 20, **options: Any
+    ensemble: Any,
+    n_clusters: int,
+    *,
+    weights: Any = None,
+    init: Any = "partition",
+    n_init: int = 20,
+    max_iter: int = 100,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Spectral ensemble clustering.
 
@@ -37,10 +52,11 @@ def sec(
         Clusters of the consensus.
     n_init : int, default 20
         Starts, run together.
-    **options
-        ``init``, ``max_iter``, ``on_unlabelled``, ``backend``, ``n_jobs``,
-        ``memory_limit``, ``checkpoint``, ``random_state``, ``progress``: as in
-        :func:`kcc`. Partitions have no weights in this method.
+    weights, init, max_iter, on_unlabelled, backend, n_jobs, memory_limit
+        As in :func:`kcc`; partitions have no weights in this method,
+        and those that differ are refused, as is ``init="careful"``.
+    checkpoint, random_state, progress
+        As in :func:`kcc`.
 
     Returns
     -------
@@ -75,19 +91,22 @@ def sec(
     >>> [len(set(labels[begin : begin + 30].tolist())) for begin in (0, 30, 60)]
     [1, 1, 1]
     """
-    ens, weights = as_ensemble(ensemble, options.pop("weights", None))
-    if np.ptp(weights) > 1e-12:
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    loop = LoopOptions(init, n_init, max_iter, checkpoint)
+    task = open_task("sec", ensemble, n_clusters, shared, loop=loop)
+    if np.ptp(task.given_weights) > 1e-12:
         raise ValueError(
             "weights differ between partitions, which sec does not know; leave them "
             "out, or use kcc."
         )
-    chosen = Options.from_keywords("sec", n_init=n_init, **options)
-    if isinstance(chosen.init, str) and chosen.init == "careful":
+    if isinstance(init, str) and init == "careful":
         raise ValueError(
             "init='careful' needs distances, which sec's scores are not; use "
             "'partition' or 'random'."
         )
-    return fit(ens, n_clusters, SecRule(ens), weights, "sec", chosen)
+    return task.fit(SecRule(task.given))
 
 
 class SecRule:

@@ -13,11 +13,11 @@ from gpu_consensus.contingency import Encoded, contingency, information
 from gpu_consensus.graphs import Partitioner, choose_partitioner
 from gpu_consensus.graphs.graph_cut import Found
 from gpu_consensus.graphs.incidence import Incidence, make_incidence
+from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.cspa import run_cspa
 from gpu_consensus.methods.hgpa import run_hgpa
 from gpu_consensus.methods.mcla import run_mcla
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import Task, open_task
 
 Run = Callable[[Task, Incidence, Partitioner, int], Found]
 
@@ -31,7 +31,13 @@ def supra(
     cspa_limit: int = 4000,
     partitioner: str = "auto",
     imbalance: float | None = 0.05,
-    **options: Any,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Supra-consensus: the best of CSPA, HGPA and MCLA by average NMI.
 
@@ -49,8 +55,8 @@ def supra(
         small for it; ``details`` says so.
     partitioner, imbalance
         For all three, as in :func:`cspa` and :func:`hgpa`.
-    **options
-        As in :func:`cspa`.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`.
 
     Returns
     -------
@@ -76,7 +82,10 @@ def supra(
     """
     chosen = choose_partitioner(partitioner, imbalance)
     check_int("cspa_limit", cspa_limit, 0)
-    task = open_task("supra", ensemble, n_clusters, options)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("supra", ensemble, n_clusters, shared)
     incidence, seed = make_incidence(task), task.seed()
     found: dict[str, Found] = {}
     skipped: dict[str, str] = {}

@@ -15,9 +15,9 @@ from gpu_consensus.methods.alignment import (
     overlaps,
     vote_weights,
 )
+from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.disagreement import vote_agreement
 from gpu_consensus.result import Consensus
-from gpu_consensus.task import Task, open_task
 
 
 def vote(
@@ -25,7 +25,13 @@ def vote(
     n_clusters: int | None = None,
     *,
     order: str = "given",
-    **options: Any,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
 ) -> Consensus:
     """Voting (the greedy algorithm of Dimitriadou, Weingessel and Hornik).
 
@@ -48,9 +54,8 @@ def vote(
     order : {"given", "random"}, default "given"
         Order of the partitions: it matters. The paper takes them as given, clue at
         random.
-    **options
-        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
-        ``random_state``, ``progress``.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`.
 
     Returns
     -------
@@ -73,7 +78,10 @@ def vote(
     [0, 0, 1, 1]
     """
     check_choice("order", order, ["given", "random"])
-    task = open_task("vote", ensemble, n_clusters, options)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("vote", ensemble, n_clusters, shared, finds_n_clusters=True)
     sequence = np.arange(task.ensemble.n_partitions)
     if order == "random":
         sequence = task.rng().permutation(sequence)
@@ -90,7 +98,18 @@ def vote(
     )
 
 
-def borda(ensemble: Any, n_clusters: int | None = None, **options: Any) -> Consensus:
+def borda(
+    ensemble: Any,
+    n_clusters: int | None = None,
+    *,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
+) -> Consensus:
     """Borda consensus.
 
     Every partition is aligned with a reference (the assignment problem). For every
@@ -111,9 +130,9 @@ def borda(ensemble: Any, n_clusters: int | None = None, **options: Any) -> Conse
         so many labels, or if there is none, the result of :func:`vote`; labels that
         are left over by the matching count for the cluster they overlap most. Fewer
         clusters may win, which a warning says.
-    **options
-        ``weights``, ``on_unlabelled``, ``backend``, ``n_jobs``, ``memory_limit``,
-        ``random_state`` (of no effect: nothing is drawn), ``progress``.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`; nothing is drawn here, so
+        ``random_state`` has no effect.
 
     Returns
     -------
@@ -135,7 +154,10 @@ def borda(ensemble: Any, n_clusters: int | None = None, **options: Any) -> Conse
     >>> result.labels.tolist(), result.details["points"].tolist()
     ([0, 0, 1, 1], [[6.0, 3.0], [6.0, 3.0], [4.0, 5.0], [3.0, 6.0]])
     """
-    task = open_task("borda", ensemble, n_clusters, options)
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("borda", ensemble, n_clusters, shared, finds_n_clusters=True)
     codes, n_labels = task.codes, task.ensemble.n_labels
     k = _n_columns(task)
     reference = _reference(task, k, is_first=n_clusters is None)

@@ -1,115 +1,18 @@
-"""Iterative voting consensus (IVC) and its probabilistic form (IPVC)."""
+"""The rules of iterative voting (IVC) and its probabilistic form (IPVC)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.ensemble import Ensemble, as_ensemble
-from gpu_consensus.loop.fit import Options, fit
+from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
-from gpu_consensus.result import Consensus
-
-
-def ivc(
-    ensemble: Any, n_clusters: int, *, n_init: int = 100, **options: Any
-) -> Consensus:
-    """Iterative voting consensus.
-
-    Each cluster is represented by the majority label of its members in every partition
-    (ties to the lowest label); each object goes to the cluster whose majorities it
-    contradicts least.
-
-    Parameters
-    ----------
-    ensemble : Ensemble or array of shape (n_samples, n_partitions)
-        The basic partitions; missing labels neither agree nor contradict.
-    n_clusters : int
-        Clusters of the consensus.
-    n_init : int, default 100
-        Starts, drawn from the basic partitions and run together.
-    **options
-        ``weights``, ``init``, ``max_iter``, ``on_unlabelled``, ``backend``, ``n_jobs``,
-        ``memory_limit``, ``checkpoint``, ``random_state``, ``progress``: as in
-        :func:`kcc`.
-
-    Returns
-    -------
-    Consensus
-        ``objective`` is the weighted number of contradictions (Hamming distance);
-        ``value`` the share of labels that agree with their cluster's majority.
-
-    References
-    ----------
-    N. Nguyen, R. Caruana, "Consensus clusterings", ICDM 2007, section 3.1.
-
-    Examples
-    --------
-    >>> import gpu_consensus as gpc
-    >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
-    >>> gpc.ivc(ens, 2, random_state=0).value
-    0.9166666666666666
-    """
-    return _vote("ivc", IvcRule, ensemble, n_clusters, n_init, options)
-
-
-def ipvc(
-    ensemble: Any, n_clusters: int, *, n_init: int = 100, **options: Any
-) -> Consensus:
-    """Iterative probabilistic voting consensus.
-
-    As :func:`ivc`, but a label costs 1 minus its share among the cluster's members.
-    The objective may rise from one iteration to the next.
-
-    Parameters
-    ----------
-    ensemble, n_clusters, n_init, **options
-        As in :func:`ivc`.
-
-    Returns
-    -------
-    Consensus
-        ``objective`` is the weighted sum of 1 - m over all labels; ``value`` their mean
-        share m.
-
-    Notes
-    -----
-    A start ends when nothing moves, when an assignment comes back, or after
-    ``max_iter``. As in the paper it then keeps the assignment it has, even if it passed
-    a better one; of the starts' ends the one of lowest ``objective`` is returned.
-
-    References
-    ----------
-    N. Nguyen, R. Caruana, "Consensus clusterings", ICDM 2007, section 3.2.
-
-    Examples
-    --------
-    >>> import gpu_consensus as gpc
-    >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
-    >>> gpc.ipvc(ens, 2, random_state=0).n_clusters
-    2
-    """
-    return _vote("ipvc", IpvcRule, ensemble, n_clusters, n_init, options)
-
-
-def _vote(
-    method: str,
-    rule: Any,
-    ensemble: Any,
-    n_clusters: int,
-    n_init: int,
-    options: dict[str, Any],
-) -> Consensus:
-    ens, weights = as_ensemble(ensemble, options.pop("weights", None))
-    chosen = Options.from_keywords(method, n_init=n_init, **options)
-    return fit(ens, n_clusters, rule(ens, weights), weights, method, chosen)
 
 
 class _Votes:

@@ -1,0 +1,183 @@
+"""Features to labels: make basic partitions, then find their consensus."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpu_consensus.backends import choose_backend
+from gpu_consensus.checks import (
+    check_choice,
+    check_int,
+    check_n_clusters,
+    check_path,
+    seed_sequence,
+)
+from gpu_consensus.generate import generate_partitions
+from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods import FINDERS, METHODS, consensus
+from gpu_consensus.methods.lambda_consensus import lambda_consensus
+from gpu_consensus.options import check_options, finds_n_clusters, option_names
+from gpu_consensus.result import Consensus
+
+_FIRST_STAGE = ("n_partitions", "strategy", "n_clusters", "k_range")
+
+
+def cluster(
+    X: Any,
+    n_clusters: int | None = None,
+    *,
+    method: str = "kcc",
+    n_partitions: int = 100,
+    strategy: str = "rps",
+    k_range: tuple[int, int] | None = None,
+    metric: str = "euclidean",
+    base: Any = "kmeans",
+    generate_options: Mapping[str, Any] | None = None,
+    method_options: Mapping[str, Any] | None = None,
+    backend: str = "auto",
+    n_jobs: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    random_state: Any = None,
+    progress: bool = False,
+) -> Consensus:
+    """Cluster features many times and return the clustering that agrees best.
+
+    Parameters
+    ----------
+    X : array_like, DataFrame or scipy sparse of shape (n_samples, n_features)
+        Features; for "lambda_consensus" also a list of views.
+    n_clusters : int, optional
+        Clusters of the consensus. For ``"best"``, ``"fusion_transfer"`` and
+        ``"least_squares"``, which find their number, only the clusters in mind when
+        the basic partitions are made. These, and those that vote, do without.
+    method : str, default "kcc"
+        Consensus method, one of ``gpc.METHODS``; or "lambda_consensus", whose
+        ``n_partitions`` clusterers hear the consensus. It makes its partitions itself:
+        ``strategy``, ``k_range``, ``metric`` and ``base`` do not count then.
+    n_partitions : int, default 100
+        Basic partitions to make.
+    strategy : str, default "rps"
+        What varies between them; see :func:`generate_partitions`.
+    k_range : (int, int), optional
+        Clusters of the basic partitions.
+    metric : {"euclidean", "cosine"}, default "euclidean"
+        Distance of the basic partitions; "cosine" for text.
+    base : "kmeans", clusterer or callable, default "kmeans"
+        What makes the basic partitions.
+    generate_options, method_options : mapping, optional
+        More options of :func:`generate_partitions` and of the method, such as
+        ``{"utility": "nh", "n_init": 20}``.
+    backend : {"auto", "cupy", "numba", "numpy"}, default "auto"
+        Where to compute.
+    n_jobs : int, optional
+        Threads; all cores by default. The labels do not depend on it.
+    checkpoint : path, optional
+        A folder where each finished partition is kept and, for methods that take a
+        checkpoint, the state of the consensus; the same call goes on from there and
+        ends with the same answer.
+    random_state : int, Generator, RandomState, SeedSequence, optional
+        Same seed, same labels.
+    progress : bool, default False
+        Draw progress bars.
+
+    Returns
+    -------
+    Consensus
+        As the method returns it; ``details["ensemble"]`` holds the basic partitions
+        and ``details["seconds"]`` what the two stages took.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gpu_consensus as gpc
+    >>> X = np.random.default_rng(0).normal(size=(60, 5))
+    >>> X[::3] += 9
+    >>> result = gpc.cluster(X, 2, n_partitions=20, random_state=0)
+    >>> np.bincount(result.labels).tolist() in ([20, 40], [40, 20])
+    True
+    >>> result.details["ensemble"].n_partitions
+    20
+    """
+    check_choice("method", method, [*METHODS, "lambda_consensus"])
+    made, found = dict(generate_options or {}), dict(method_options or {})
+    _check_second_stage(method, n_clusters, found, X)
+    # what is wrong with the second stage should not wait for the first
+    choose_backend(found.get("backend", backend), None, n_jobs)
+    shared: dict[str, Any]
+    shared = {"backend": backend, "n_jobs": n_jobs, "progress": progress}
+    if method == "lambda_consensus":
+        if made:
+            raise ValueError(
+                f"generate_options={generate_options!r} is of no use to "
+                "lambda_consensus, which makes its partitions itself; leave it out."
+            )
+        if checkpoint is not None:
+            raise ValueError(
+                f"checkpoint={str(checkpoint)!r} is of no use to lambda_consensus, "
+                "which keeps none; leave it out."
+            )
+        own = {"n_clusterers": n_partitions, "random_state": random_state}
+        assert n_clusters is not None  # it has no default there
+        return lambda_consensus(X, n_clusters, **shared | own | found)
+    _refuse_own("generate_options", made, _FIRST_STAGE)
+    check_options("generate_partitions", generate_partitions, made)
+    seeds: list[np.random.SeedSequence | None] = [None, None]
+    if random_state is not None:  # a checkpoint has a seed of its own
+        seeds = [*seed_sequence(random_state).spawn(2)]
+    if checkpoint is not None:
+        folder = check_path("checkpoint", checkpoint)
+        made = {"checkpoint": folder} | made
+        if "checkpoint" in option_names(METHODS[method]):
+            found = {"checkpoint": folder / "consensus.npz"} | found
+    began = time.perf_counter()
+    first = shared | {"random_state": seeds[0], "metric": metric, "base": base} | made
+    ensemble = generate_partitions(
+        X, n_partitions, strategy, n_clusters, k_range, **first
+    )
+    between = time.perf_counter()
+    result = consensus(
+        ensemble,
+        None if method in FINDERS else n_clusters,
+        method,
+        **shared | {"random_state": seeds[1]} | found,
+    )
+    seconds = (between - began, time.perf_counter() - between)
+    more = {"ensemble": ensemble, "seconds": seconds}
+    return replace(result, details={**result.details, **more})
+
+
+def _check_second_stage(
+    method: str, n_clusters: int | None, options: Mapping[str, Any], X: Any
+) -> None:
+    """Refuse what the method would refuse after the partitions were made."""
+    function = METHODS.get(method, lambda_consensus)
+    _refuse_own("method_options", options, ("n_clusters",))
+    check_options(method, function, options)
+    if n_clusters is None and not finds_n_clusters(function):
+        raise TypeError(
+            f"n_clusters=None should be an integer >= 1; method {method!r} does not "
+            "find the number of clusters."
+        )
+    if n_clusters is not None:
+        check_int("n_clusters", n_clusters, 1)
+        shape = (len(X),) if isinstance(X, list) else getattr(X, "shape", ())
+        if shape and method != "lambda_consensus":  # which may have views
+            check_n_clusters(n_clusters, shape[0])
+    if "utility" in options:
+        parse_utility(options["utility"])
+
+
+def _refuse_own(where: str, options: Mapping[str, Any], own: tuple[str, ...]) -> None:
+    """Refuse what is given to ``cluster`` itself."""
+    for name in own:
+        if name in options:
+            raise TypeError(
+                f"{where} has {name}={options[name]!r}; give it as {name} of the call "
+                "itself."
+            )

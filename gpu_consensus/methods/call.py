@@ -1,0 +1,342 @@
+"""The one door and the one exit of all methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.arrays import on_device, to_host
+from gpu_consensus.backends import choose_backend, require_device
+from gpu_consensus.backends.device_memory import ELSEWHERE
+from gpu_consensus.backends.numpy_backend import smallest_unsigned
+from gpu_consensus.backends.protocol import Backend, Codes, Counts, Table
+from gpu_consensus.checks import (
+    FloatArray,
+    check_choice,
+    check_int,
+    check_n_clusters,
+    seed_sequence,
+)
+from gpu_consensus.ensemble import Ensemble, as_ensemble
+from gpu_consensus.loop.fit import LoopOptions, fit
+from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.problem import Problem
+from gpu_consensus.methods.distinct import (
+    Distinct,
+    check_distinct_rows,
+    find_distinct,
+    find_unlabelled,
+)
+from gpu_consensus.methods.voting import IpvcRule
+from gpu_consensus.pairs import Pairs
+from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
+from gpu_consensus.warn import warn
+
+
+class Shared(NamedTuple):
+    """The options that all methods share; see ``kcc``."""
+
+    weights: Any = None
+    on_unlabelled: str = "raise"
+    backend: str = "auto"
+    n_jobs: int | None = None
+    memory_limit: int | None = None
+    random_state: Any = None
+    progress: bool = False
+
+
+_DEFAULTS = Shared()
+
+
+@dataclass(frozen=True)
+class Task:
+    """One call of a method: what to combine, into how many clusters, and where.
+
+    Attributes
+    ----------
+    method : str
+    given : Ensemble
+        What the caller gave.
+    given_weights : ndarray of shape (r,)
+        Of its partitions; they sum to 1.
+    n_clusters : int or None
+        None for methods that find the number.
+    backend : Backend
+    skip : ndarray of int
+        Objects of ``given`` without any label.
+    seeds : SeedSequence or None
+        Drawn from ``random_state`` at the door; None if that is.
+    memory_limit : int or None
+    random_state
+        As the caller gave it.
+    progress : bool
+    loop : LoopOptions or None
+        Of a method of the k-means family.
+    """
+
+    method: str
+    given: Ensemble
+    given_weights: FloatArray
+    n_clusters: int | None
+    backend: Backend
+    skip: npt.NDArray[np.intp]
+    seeds: np.random.SeedSequence | None
+    memory_limit: int | None
+    random_state: Any
+    progress: bool
+    loop: LoopOptions | None = None
+
+    @cached_property
+    def useful(self) -> npt.NDArray[np.intp]:
+        """The given partitions that say something: with a weight and with labels."""
+        return np.flatnonzero((self.given_weights > 0) & (self.given.n_labels > 0))
+
+    @cached_property
+    def ensemble(self) -> Ensemble:
+        """Without the objects that have no label and the partitions of no use."""
+        if not self.skip.size and self.useful.size == self.given.n_partitions:
+            return self.given
+        rows = np.delete(np.arange(self.given.n_samples), self.skip)
+        return self.given.subset(rows=rows, partitions=self.useful)
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Weights of the partitions of ``ensemble``; positive, sum 1."""
+        weights = self.given_weights[self.useful]
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def codes(self) -> Codes:
+        """Codes of the labelled objects, on the host, (r, n)."""
+        codes: Codes = to_host(self.ensemble.codes)
+        return codes
+
+    @property
+    def equal_weights(self) -> bool:
+        """Whether all partitions weigh the same."""
+        return bool(np.ptp(self.weights) <= 1e-12)
+
+    @property
+    def k(self) -> int:
+        """The number of clusters, for methods that are told it."""
+        assert self.n_clusters is not None
+        return self.n_clusters
+
+    def rng(self) -> np.random.Generator:
+        """Return the generator of this call.
+
+        Of a Generator or RandomState it is the second draw, after that of the door.
+        """
+        return np.random.default_rng(seed_sequence(self.random_state))
+
+    def seed(self) -> int:
+        """Draw one seed for programs that take an integer, 0..2^31 - 2."""
+        return int(self.rng().integers(2**31 - 1))
+
+    def distinct(self) -> Distinct:
+        """Find the objects whose labels are all equal."""
+        return find_distinct(self.codes)
+
+    def pairs(self, objects: npt.NDArray[np.intp] | None = None) -> Pairs:
+        """Return the co-association of all objects, or of some."""
+        codes = self.codes if objects is None else self.codes[:, objects]
+        return Pairs(self.backend, codes, self.ensemble.n_labels, self.weights)
+
+    def fit(
+        self,
+        rule: Any,
+        *,
+        refine_cost: float = 1.0,
+        run: Callable[..., None] = lloyd,
+    ) -> Consensus:
+        """Run the loop of the k-means family with a rule, and return its result.
+
+        ``refine_cost`` and ``run`` are those of :func:`gpu_consensus.loop.fit.fit`.
+        """
+        assert self.loop is not None
+        end = fit(
+            self.given,
+            self.k,
+            rule,
+            self.given_weights,
+            self.method,
+            self.loop,
+            backend=self.backend,
+            skip=self.skip,
+            memory_limit=self.memory_limit,
+            random_state=self.seeds,
+            progress=self.progress,
+            refine_cost=refine_cost,
+            run=run,
+        )
+        return self._leave(
+            end.labels,
+            self._centroids(end.counts, end.table, end.row_table),
+            objective=end.objective,
+            value=end.value,
+            history=np.asarray(end.history),
+            converged=end.converged,
+            max_iter=self.loop.max_iter,
+        )
+
+    def result(
+        self,
+        labels: npt.NDArray[Any],
+        *,
+        objective: float,
+        value: float,
+        history: Any = (),
+        converged: bool = True,
+        max_iter: int | None = None,
+        proba: FloatArray | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> Consensus:
+        """Return the consensus of these labels, one per labelled object.
+
+        Clusters without objects are left out; that fewer came out than were asked for
+        is said in a warning, and so is that ``max_iter`` was too few, if it is given.
+        """
+        used, compact = np.unique(to_host(labels), return_inverse=True)
+        whole = np.full(self.given.n_samples, -1, dtype=np.int32)
+        whole[np.delete(np.arange(len(whole)), self.skip)] = compact.ravel()
+        counts = self._count(whole, len(used))
+        table, _ = IpvcRule(self.given, self.given_weights).table(counts[:, None])
+        past = np.asarray(history, dtype=np.float64)
+        return self._leave(
+            whole,
+            self._centroids(counts, table, None),
+            objective=float(objective),
+            value=float(value),
+            history=past if past.size else np.array([float(objective)]),
+            converged=converged,
+            max_iter=max_iter,
+            proba=proba,
+            details={} if details is None else details,
+        )
+
+    def _leave(
+        self,
+        labels: npt.NDArray[np.int32],
+        centroids: Centroids,
+        *,
+        max_iter: int | None,
+        converged: bool,
+        **known: Any,
+    ) -> Consensus:
+        """Say what fell short, and return the result in the caller's kind of array."""
+        n_clusters = centroids.counts.shape[1]
+        if max_iter is not None and not converged:
+            warn(
+                f"{self.method} did not converge in max_iter={max_iter} iterations; "
+                "raise max_iter.",
+                ConvergenceWarning,
+            )
+        if self.n_clusters is not None and n_clusters < self.n_clusters:
+            warn(
+                f"{self.method} found {n_clusters} clusters although "
+                f"n_clusters={self.n_clusters}: the others have no object."
+            )
+        there = on_device(self.given.codes)
+        return Consensus(
+            labels=require_device().asarray(labels) if there else labels,
+            n_clusters=n_clusters,
+            converged=converged,
+            backend=self.backend.name,
+            method=self.method,
+            centroids=centroids,
+            **known,
+        )
+
+    def _centroids(
+        self, counts: Counts, table: Table, row_table: Table | None
+    ) -> Centroids:
+        useful = np.flatnonzero(self.given_weights > 0)
+        return Centroids(self.given, counts, table, row_table, useful)
+
+    def _count(self, labels: npt.NDArray[np.int32], n_clusters: int) -> Counts:
+        """Count the labels of the given ensemble by cluster, (S, K)."""
+        ens = self.given
+        problem = Problem(
+            self.backend,
+            ens.codes,
+            ens.offsets,
+            n_clusters,
+            self.skip,
+            self.memory_limit,
+        )
+        assignment = np.where(labels < 0, n_clusters, labels)
+        assignment = assignment.astype(smallest_unsigned(n_clusters))[None]
+        what = f"the labels of {n_clusters} clusters"
+        with self.backend.memory_for(what, ELSEWHERE):
+            counts = problem.count(self.backend.to_device(assignment))
+        found: Counts = self.backend.to_host(counts)[:, 0]
+        return found
+
+
+def open_task(
+    method: str,
+    ensemble: Any,
+    n_clusters: int | None,
+    shared: Shared = _DEFAULTS,
+    *,
+    loop: LoopOptions | None = None,
+    finds_n_clusters: bool = False,
+    pairs: bool = False,
+    visits: int = 1,
+) -> Task:
+    """Check what a method was given, and make it ready.
+
+    Parameters
+    ----------
+    method : str
+        How messages and the result call the method.
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
+    n_clusters : int or None
+    shared : Shared
+    loop : LoopOptions, optional
+        Of a method that runs the loop of the k-means family.
+    finds_n_clusters : bool, default False
+        Whether the method does without ``n_clusters``.
+    pairs : bool, default False
+        Whether the method compares all pairs of objects: its work grows with n^2.
+    visits : int, default 1
+        About how often it looks at every label otherwise; more pay for loading numba.
+    """
+    if loop is not None:
+        loop.check()
+    check_choice("on_unlabelled", shared.on_unlabelled, ["raise", "keep"])
+    if shared.memory_limit is not None:
+        check_int("memory_limit", shared.memory_limit, 1)
+    seeds = seed_sequence(shared.random_state)
+    given, weights = as_ensemble(ensemble, shared.weights)
+    if n_clusters is not None or not finds_n_clusters:
+        n_clusters = check_n_clusters(n_clusters, given.n_samples)
+    if loop is not None and n_clusters is not None:
+        visits = n_clusters * loop.n_init
+    lookups = given.codes.size * (given.n_samples if pairs else visits)
+    backend = choose_backend(
+        shared.backend, given.codes, shared.n_jobs, lookups=lookups
+    )
+    skip = find_unlabelled(given, weights, shared.on_unlabelled)
+    if n_clusters is not None:
+        check_distinct_rows(given, weights, n_clusters, skip)
+        if n_clusters == 1:
+            warn("n_clusters=1 puts all objects into one cluster.")
+    return Task(
+        method,
+        given,
+        weights,
+        n_clusters,
+        backend,
+        skip,
+        None if shared.random_state is None else seeds,
+        shared.memory_limit,
+        shared.random_state,
+        bool(shared.progress),
+        loop,
+    )

@@ -1,0 +1,67 @@
+"""What options a function takes: its signature says so, and nothing else does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gpu_consensus.checks import unknown_name
+
+
+def option_names(function: Callable[..., Any]) -> list[str]:
+    """Return what a function takes by name beside its first argument, the data.
+
+    Examples
+    --------
+    >>> def method(ensemble, n_clusters, *, linkage="average"): ...
+    >>> option_names(method)
+    ['n_clusters', 'linkage']
+    """
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    return [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+
+
+def check_options(
+    name: str, function: Callable[..., Any], options: Iterable[str]
+) -> None:
+    """Raise an error for an option that a function does not know.
+
+    Parameters
+    ----------
+    name : str
+        How the message calls the function.
+    function : callable
+        One that takes any name (``**options``) sees to them itself.
+    options : iterable of str
+        Names of options.
+
+    Examples
+    --------
+    >>> def method(ensemble, n_clusters, *, linkage="average"): ...
+    >>> check_options("method", method, ["linkages"])
+    Traceback (most recent call last):
+    ...
+    TypeError: method: option='linkages' is unknown; choose one of 'linkage', \
+'n_clusters'.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return
+    known = sorted(option_names(function))
+    for option in options:
+        if option not in known:
+            raise TypeError(f"{name}: {unknown_name('option', option, known)}")
+
+
+def finds_n_clusters(function: Callable[..., Any]) -> bool:
+    """Whether a method can do without being told the number of clusters.
+
+    Examples
+    --------
+    >>> def method(ensemble, n_clusters=None): ...
+    >>> finds_n_clusters(method)
+    True
+    """
+    asked = inspect.signature(function).parameters.get("n_clusters")
+    return asked is None or asked.default is None
