@@ -24,7 +24,7 @@ from gpu_consensus.backends.launch_plan import plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods.kcc import KccRule, device_recipe
+from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule
 from gpu_consensus.methods.voting import IpvcRule, IvcRule
 
@@ -180,9 +180,7 @@ def make_rule(ens, name):
         return SecRule(ens)
     if name in ("ivc", "ipvc"):
         return {"ivc": IvcRule, "ipvc": IpvcRule}[name](ens, ens.weights)
-    rule = KccRule(ens, parse_utility(name)[1], ens.weights)
-    rule.recipe = device_recipe(rule, name)
-    return rule
+    return KccRule(ens, parse_utility(name)[1], ens.weights)
 
 
 def same(backend, name, found, expected):

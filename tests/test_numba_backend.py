@@ -66,10 +66,9 @@ def test_restarts_of_a_table_are_not_taken_for_a_padded_table():
     rng = np.random.default_rng(0)
     numba, numpy = (choose_backend(name, None) for name in ("numba", "numpy"))
     from gpu_consensus.loop.utilities import parse_utility
-    from gpu_consensus.methods.kcc import KccRule, device_recipe
+    from gpu_consensus.methods.kcc import KccRule
 
     rule = KccRule(ens, parse_utility("h")[1], ens.weights)
-    rule.recipe = device_recipe(rule, "h")
     for shape in ((17, 4), (2, 16), (16, 1), (1, 20)):
         assignment = rng.integers(shape[1], size=(shape[0], 200)).astype(np.uint8)
         counts = numpy.count(ens.codes, ens.offsets, assignment, shape[1])

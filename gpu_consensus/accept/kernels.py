@@ -15,7 +15,7 @@ from gpu_consensus.accept.run import Context, Found, NotRun
 from gpu_consensus.backends.cupy_backend import CupyBackend
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods.kcc import KccRule, device_recipe
+from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule
 
 SLOW = 0.4
@@ -224,7 +224,6 @@ def _table_cases(
     )
     counts = backend.count(codes, ens.offsets, assignment, k)
     rule = KccRule(ens, parse_utility("h")[1], ens.weights)
-    rule.recipe = device_recipe(rule, "h")
     size, sums = int(counts.size), r * n_restarts * k
     known = 8 * (size - sums)  # counts of missing labels are not looked at
     yield Case(

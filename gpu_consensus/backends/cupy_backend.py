@@ -46,10 +46,10 @@ from gpu_consensus.backends.protocol import (
     Counts,
     Offsets,
     Table,
-    TableRecipe,
     Threshold,
 )
 from gpu_consensus.backends.streamed_codes import LARGE, StreamedCodes, upload
+from gpu_consensus.loop.segments import LabelSums, label_sums
 from gpu_consensus.progress import Advance
 from gpu_consensus.warn import warn
 
@@ -165,7 +165,7 @@ class CupyBackend:
     ) -> tuple[Table, Table | None]:
         """See the Protocol; rules without a kernel make their table on the host."""
         self.gpu.check(None, counts=counts, absent=absent)
-        recipe: TableRecipe | None = getattr(rule, "recipe", None)
+        recipe = rule.recipe
 
         def moved(made: Any) -> Any:
             with room_for(*what_table_needs(counts.shape)):
@@ -182,6 +182,16 @@ class CupyBackend:
             sums = None if absent is None else self.to_host(absent)
             table, row_table = rule.table(on_host, sums)
             return moved(table), None if row_table is None else moved(row_table)
+
+    def label_sums(
+        self,
+        offsets: Offsets,
+        counts: Counts,
+        marginals: npt.NDArray[np.int64],
+        entropy: bool = False,
+    ) -> LabelSums:
+        """See the Protocol."""
+        return label_sums(offsets, counts, marginals, entropy)
 
     def count(
         self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int

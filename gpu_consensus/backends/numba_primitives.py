@@ -63,7 +63,7 @@ class NumbaPrimitives(NumpyBackend):
         on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
         """See the Protocol; rules without a recipe make their table themselves."""
-        recipe: TableRecipe | None = getattr(rule, "recipe", None)
+        recipe = rule.recipe
         if recipe is None:
             return rule.table(counts, absent)
         norm = None if recipe.norm is None else recipe.norm(counts, absent)

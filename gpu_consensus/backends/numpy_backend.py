@@ -26,6 +26,7 @@ from gpu_consensus.backends.protocol import (
     Threshold,
 )
 from gpu_consensus.checks import check_int
+from gpu_consensus.loop.segments import LabelSums, label_sums
 from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
@@ -95,6 +96,16 @@ class NumpyBackend:
     ) -> tuple[Table, Table | None]:
         """See the Protocol."""
         return rule.table(counts, absent)
+
+    def label_sums(
+        self,
+        offsets: Offsets,
+        counts: Counts,
+        marginals: npt.NDArray[np.int64],
+        entropy: bool = False,
+    ) -> LabelSums:
+        """See the Protocol."""
+        return label_sums(offsets, counts, marginals, entropy)
 
     def count(
         self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int

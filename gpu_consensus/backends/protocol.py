@@ -28,6 +28,7 @@ from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
     from gpu_consensus.loop.problem import Rule
+    from gpu_consensus.loop.segments import LabelSums
 
 Codes = npt.NDArray[Any]
 Assignment = npt.NDArray[Any]
@@ -187,6 +188,19 @@ class Backend(Protocol):
         """Return the tables of a rule, ``rule.table(counts, absent)``. Equal.
 
         ``on_host`` are the same counts on the host, if they are there already.
+        """
+        ...
+
+    def label_sums(
+        self,
+        offsets: Offsets,
+        counts: Counts,
+        marginals: npt.NDArray[np.int64],
+        entropy: bool = False,
+    ) -> LabelSums:
+        """Sum counts (S, R, K) over the labels of each partition. Equal.
+
+        Counts and sums are on the host: objectives and norms are made of them there.
         """
         ...
 

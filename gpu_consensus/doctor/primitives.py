@@ -19,7 +19,7 @@ from gpu_consensus.loop.refine import refine
 from gpu_consensus.loop.segments import Segments
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.em import em
-from gpu_consensus.methods.kcc import KccRule, device_recipe, kcc
+from gpu_consensus.methods.kcc import KccRule, kcc
 from gpu_consensus.methods.sec import SecRule, sec
 from gpu_consensus.methods.voting import IpvcRule, IvcRule
 from gpu_consensus.result import Consensus
@@ -300,7 +300,6 @@ def _rules(data: Data) -> dict[str, Rule]:
     ens, rules = data.ensemble, dict[str, Rule]()
     for utility in ("c", "h", "cos", "l5"):
         rule = KccRule(ens, parse_utility(utility)[1], ens.weights)
-        rule.recipe = device_recipe(rule, utility)
         rules[utility] = rule
     return rules | {
         "ivc": IvcRule(ens, ens.weights),

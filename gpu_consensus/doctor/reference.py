@@ -18,13 +18,10 @@ from gpu_consensus.backends.protocol import (
     Table,
 )
 from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.loop.segments import label_sums
 
 
 class Reference(NumpyBackend):
     """The numpy backend, and in plain NumPy what only the numba backend has."""
-
-    label_sums = staticmethod(label_sums)
 
     def pick(self, table: Table, restarts: Sequence[int]) -> Table:
         """Return the table of some restarts."""

@@ -157,7 +157,7 @@ def open_checkpoint(
         "method": method,
         "n_clusters": int(n_clusters),
         "init": init,
-        "utility": getattr(rule, "fingerprint", None),
+        "utility": rule.fingerprint,
         "n_init": int(options.n_init),
         "max_iter": int(options.max_iter),
         "refine": str(options.refine),

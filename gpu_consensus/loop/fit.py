@@ -38,15 +38,7 @@ _TABLE_MEMORY = 256 << 20
 _FEWER = "lower n_init or n_clusters, or set memory_limit lower"
 
 
-class ValuedRule(Rule, Protocol):
-    """A rule whose objective also has a "larger is better" side."""
-
-    def value(self, objective: float, n_samples: int) -> float:
-        """Return the value that belongs to an objective over ``n_samples`` objects."""
-        ...
-
-
-class RefinableRule(ValuedRule, Protocol):
+class RefinableRule(Rule, Protocol):
     """A rule that knows the exact change of its objective by a single move."""
 
     formula: Formula
@@ -127,7 +119,7 @@ def fit(
     ensemble : Ensemble
     n_clusters : int
     rule : Rule
-        With ``value`` beside, and ``formula``, ``segments``, ``weights`` if refined.
+        With ``formula``, ``segments`` and ``weights`` if it is to be refined.
     weights : ndarray of shape (r,)
         Weights of the partitions; those of weight 0 do not count.
     method : str
@@ -154,8 +146,6 @@ def fit(
         )
         if run is lloyd:
             problem.groups = find_groups(problem, options.n_init)
-        if hasattr(rule, "bind"):
-            rule.bind(problem)
         saved = open_checkpoint(
             ensemble, weights, method, n_clusters, options, rule, random_state
         )
@@ -338,14 +328,13 @@ def _take_over(problem: Problem, starts: Starts, q: int, refined: _Refined) -> N
     starts.converged[q] &= refined.finished
 
 
-def _end(problem: Problem, rule: ValuedRule, starts: Starts) -> Ended:
+def _end(problem: Problem, rule: Rule, starts: Starts) -> Ended:
     q = starts.winner()
     assignment, counts = starts.on_host(q)
     labels = assignment.astype(np.int32)
     labels[problem.skip] = -1
-    make_table = getattr(rule, "full_table", rule.table)
     absent = _absent(problem, rule, [starts.assignment[q]])
-    table, row_table = make_table(counts[:, None], absent)
+    table, row_table = rule.full_table(counts[:, None], absent)
     objective = float(starts.objective[q])
     return Ended(
         labels,

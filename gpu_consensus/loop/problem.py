@@ -18,6 +18,7 @@ from gpu_consensus.backends.protocol import (
     Groups,
     Offsets,
     Table,
+    TableRecipe,
 )
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.collapse import count_groups
@@ -26,16 +27,21 @@ from gpu_consensus.loop.collapse import count_groups
 class Rule(Protocol):
     """What makes a method: its table and its objective, both from counts.
 
+    A rule names it as its base, and then only has to say what is not as usual.
     ``absent`` (r, R, K) are the sums of the rule's ``absent_weight``, which counts do
     not hold; None for rules without.
     """
 
-    monotone: bool
+    monotone: bool = True
     """Whether the objective falls at every step; if not, repeats end the loop."""
-    row_weight: npt.NDArray[np.float32] | None
+    row_weight: npt.NDArray[np.float32] | None = None
     """(n,), with ``table`` then returning a row table too."""
-    absent_weight: npt.NDArray[np.int64] | None
+    absent_weight: npt.NDArray[np.int64] | None = None
     """(n,), to be summed over the members of each cluster that a partition lacks."""
+    recipe: TableRecipe | None = None
+    """How compiled code and devices make the table; None where only ``table`` can."""
+    fingerprint: str | None = None
+    """What tells it from other rules on the same data, for checkpoints."""
 
     def table(
         self, counts: Counts, absent: Counts | None
@@ -43,8 +49,18 @@ class Rule(Protocol):
         """Return ``table`` (S, R, K) and ``row_table`` or None."""
         ...
 
+    def full_table(
+        self, counts: Counts, absent: Counts | None
+    ) -> tuple[Table, Table | None]:
+        """As ``table``, for new objects, which may lack labels where others do not."""
+        return self.table(counts, absent)
+
     def objective(self, counts: Counts, absent: Counts | None) -> FloatArray:
         """Return what is minimised, (R,), float64."""
+        ...
+
+    def value(self, objective: float, n_samples: int) -> float:
+        """Return what is larger where an objective over ``n_samples`` is better."""
         ...
 
 

@@ -16,6 +16,7 @@ TINY = 2.0**-100
 All others are multiples of 2^-123, and so are their sums: none is so small that a
 device, compiled with -ftz, would take it for 0.
 """
+_BLOCK = 1 << 19  # numbers of a table worked on at once
 Array = npt.NDArray[Any]
 
 
@@ -85,15 +86,29 @@ def label_sums(
     offsets: IntArray, counts: Array, marginals: Array, entropy: bool = False
 ) -> LabelSums:
     """Return the sums of counts (S, ...); a backend may have a quicker one."""
-    segments = Segments(offsets)
-    n = segments.present(counts)
-    return LabelSums(
-        segments.sum(n),
-        segments.sum(n * n),
-        segments.sum(n * marginals.reshape(-1, *[1] * (n.ndim - 1))),
-        segments.max(n),
-        segments.sum_in_order(x_log2_x(n)) if entropy else None,
-    )
+    parts = []
+    for first, last in partition_groups(offsets, int(np.prod(counts.shape[1:]))):
+        begin, end = offsets[first], offsets[last]
+        segments = Segments(offsets[first : last + 1] - begin)
+        n = segments.present(counts[begin:end])
+        heavy = n * marginals[begin:end].reshape(-1, *[1] * (n.ndim - 1))
+        bits = [segments.sum_in_order(x_log2_x(n))] if entropy else []
+        sums = segments.sum(n), segments.sum(n * n), segments.sum(heavy)
+        parts.append([*sums, segments.max(n), *bits])
+    return LabelSums(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def partition_groups(offsets: IntArray, width: int) -> list[tuple[int, int]]:
+    """Cut the partitions into groups whose part of a table of this width is small."""
+    rows = max(1, _BLOCK // max(1, width))
+    groups = []
+    first, n_partitions = 0, len(offsets) - 1
+    while first < n_partitions:
+        last = int(np.searchsorted(offsets, offsets[first] + rows, side="right")) - 1
+        last = min(max(last, first + 1), n_partitions)
+        groups.append((first, last))
+        first = last
+    return groups
 
 
 def as_table(values: FloatArray) -> npt.NDArray[np.float32]:

@@ -43,7 +43,10 @@ class Formula(NamedTuple):
     needs_entropy
         Whether ``total_of`` reads the entropy.
     name
-        What compiled code knows it by; empty where there is none.
+        What compiled refinement knows it by; empty where there is none.
+    recipe, power
+        What a recipe for its table calls it, such as "LP" with power 5; empty where
+        only ``divergence`` makes the table.
     """
 
     divergence: Callable[[Array, Segments], FloatArray]
@@ -53,6 +56,8 @@ class Formula(NamedTuple):
     total_of: Callable[[LabelSums], FloatArray] | None = None
     needs_entropy: bool = False
     name: str = ""
+    recipe: str = ""
+    power: int = 0
 
 
 def _ones(segments: Segments) -> FloatArray:
@@ -187,7 +192,7 @@ def _lp(p: int) -> Formula:
         after = rest + _power(np.maximum(n + step, 0) / peak, p)
         return np.asarray(peak * (after ** (1.0 / p) - total ** (1.0 / p)))
 
-    return Formula(divergence, norm, change, _ones)
+    return Formula(divergence, norm, change, _ones, recipe="LP", power=p)
 
 
 _BASE = {
@@ -198,9 +203,10 @@ _BASE = {
         _ones,
         lambda sums: _ratio(sums.square, sums.size),
         name="c",
+        recipe="C",
     ),
     "h": Formula(
-        _h_divergence, _h_total, _h_change, _zeros, _h_total_of, True, name="h"
+        _h_divergence, _h_total, _h_change, _zeros, _h_total_of, True, "h", "H"
     ),
     "cos": Formula(
         _cos_divergence,
@@ -209,6 +215,7 @@ _BASE = {
         _ones,
         lambda sums: np.sqrt(sums.square),
         name="cos",
+        recipe="COS",
     ),
 }
 NAMES = ("c", "h", "cos", "l5", "l8", "nc", "nh", "ncos", "nl5", "nl8")

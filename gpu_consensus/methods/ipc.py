@@ -112,7 +112,7 @@ def ipc(
     loop = LoopOptions(init, n_init, max_iter, checkpoint)
     method = "ipc" if update == "batch" else "ipc:sequential"
     task = open_task(method, ensemble, n_clusters, shared, loop=loop)
-    rule = IpvcRule(task.given, task.given_weights)
+    rule = IpvcRule(task.given, task.given_weights, task.backend.label_sums)
     return task.fit(rule, run=lloyd if update == "batch" else _sweep_starts)
 
 

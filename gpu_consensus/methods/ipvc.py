@@ -69,4 +69,4 @@ def ipvc(
     )
     loop = LoopOptions(init, n_init, max_iter, checkpoint)
     task = open_task("ipvc", ensemble, n_clusters, shared, loop=loop)
-    return task.fit(IpvcRule(task.given, task.given_weights))
+    return task.fit(IpvcRule(task.given, task.given_weights, task.backend.label_sums))

@@ -68,4 +68,4 @@ def ivc(
     )
     loop = LoopOptions(init, n_init, max_iter, checkpoint)
     task = open_task("ivc", ensemble, n_clusters, shared, loop=loop)
-    return task.fit(IvcRule(task.given, task.given_weights))
+    return task.fit(IvcRule(task.given, task.given_weights, task.backend.label_sums))

@@ -9,20 +9,23 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.fit import LoopOptions
-from gpu_consensus.loop.problem import Problem
-from gpu_consensus.loop.segments import LabelSums, Segments, as_table
+from gpu_consensus.loop.problem import Rule
+from gpu_consensus.loop.segments import (
+    LabelSums,
+    Segments,
+    as_table,
+    label_sums,
+    partition_groups,
+)
 from gpu_consensus.loop.utilities import FLOOR, Formula, Utility, lp_norm, parse_utility
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
 from gpu_consensus.warn import warn
-
-_TABLE_BLOCK = 1 << 19  # numbers of a table made at once
 
 
 def kcc(
@@ -124,14 +127,18 @@ def kcc(
     task = open_task(f"kcc:{name}", ensemble, n_clusters, shared, loop=loop)
     if isinstance(utility, Utility):
         utility.check(task.given.n_labels)
-    rule = KccRule(task.given, formula, task.given_weights, normalised)
-    if isinstance(utility, str):
-        rule.recipe = device_recipe(rule, name)
+    rule = KccRule(
+        task.given,
+        formula,
+        task.given_weights,
+        normalised,
+        label_sums=task.backend.label_sums,
+    )
     cost = 1.0 if isinstance(utility, str) else float(task.given.n_labels.mean())
     return task.fit(rule, refine_cost=cost)
 
 
-class KccRule:
+class KccRule(Rule):
     """Counts to table and objective for one utility.
 
     Parameters
@@ -141,13 +148,9 @@ class KccRule:
     weights : ndarray of shape (r,)
     normalised : bool
         Divide each weight by abs(mu(P)) of its partition (Eq. 34).
+    label_sums : callable, default that of NumPy
+        The backend's.
     """
-
-    monotone = True
-    row_weight: npt.NDArray[np.float32] | None = None
-    absent_weight: IntArray | None = None
-    recipe: TableRecipe | None = None
-    """How a device makes the table; None where only the host can."""
 
     def __init__(
         self,
@@ -155,8 +158,10 @@ class KccRule:
         formula: Formula,
         weights: FloatArray,
         normalised: bool = False,
+        label_sums: Callable[..., LabelSums] = label_sums,
     ) -> None:
         self.formula = formula
+        self._label_sums = label_sums
         self.segments = Segments(ensemble.offsets)
         self.marginals = ensemble.marginals.copy()
         self.marginals[self.segments.missing] = 0
@@ -166,11 +171,26 @@ class KccRule:
         self.weights = self._normalise(weights) if normalised else weights
         unit = formula.unit(self.segments) * self.marginals
         self.unit = math.fsum(self.segments.spread(self.weights) * unit)
-        self.sums: Callable[..., LabelSums] | None = None
+        self.recipe = self._recipe() if formula.recipe else None
+        self.fingerprint = self._fingerprint()
 
-    def bind(self, problem: Problem) -> None:
-        """Take the backend's label sums, if it has some."""
-        self.sums = getattr(problem.backend, "label_sums", None)
+    def _recipe(self) -> TableRecipe:
+        power = self.formula.power
+
+        def norm(counts: Counts, absent: Counts | None = None) -> FloatArray:
+            """Norms of lP as the host has them: powers round alike only there."""
+            filled = self.fill_empty(counts, self.segments, 0, len(counts))
+            filled[self.segments.missing] = 0
+            return np.maximum(lp_norm(power)(filled, self.segments), FLOOR)
+
+        return TableRecipe(
+            self.formula.recipe,
+            self.segments.offsets,
+            self.marginals,
+            self.weights,
+            power,
+            norm if power else None,
+        )
 
     def _normalise(self, weights: FloatArray) -> FloatArray:
         share = np.abs(self.baseline) / np.maximum(self.present, 1)
@@ -194,7 +214,7 @@ class KccRule:
         table = np.empty(counts.shape, dtype=np.float32)
         offsets = self.segments.offsets
         width = int(np.prod(counts.shape[1:]))
-        for first, last in _groups(offsets, max(1, _TABLE_BLOCK // width)):
+        for first, last in partition_groups(offsets, width):
             begin, end = offsets[first], offsets[last]
             segments = Segments(offsets[first : last + 1] - begin)
             n = self.fill_empty(counts[begin:end], segments, begin, end)
@@ -226,12 +246,12 @@ class KccRule:
     def _weighted_totals(self, counts: Counts) -> FloatArray:
         """Return w_i n_k mu(m_k), (r, R, K)."""
         offsets, parts = self.segments.offsets, []
-        if self.sums is not None and self.formula.total_of is not None:
+        if self.formula.total_of is not None:
             entropy = self.formula.needs_entropy
-            sums = self.sums(offsets, counts, self.marginals, entropy)
+            sums = self._label_sums(offsets, counts, self.marginals, entropy)
             return self.weights[:, None, None] * self.formula.total_of(sums)
         width = int(np.prod(counts.shape[1:]))
-        for first, last in _groups(offsets, max(1, _TABLE_BLOCK // width)):
+        for first, last in partition_groups(offsets, width):
             begin, end = offsets[first], offsets[last]
             segments = Segments(offsets[first : last + 1] - begin)
             n = segments.present(counts[begin:end])
@@ -239,9 +259,7 @@ class KccRule:
             parts.append(weight * self.formula.total(n, segments))
         return np.concatenate(parts)
 
-    @property
-    def fingerprint(self) -> str:
-        """What tells this rule from others on the same data, for a checkpoint."""
+    def _fingerprint(self) -> str:
         parts = [self.weights, self.baseline, np.asarray([self.unit])]
         digest = hashlib.blake2b(digest_size=16)
         for part in parts:
@@ -252,37 +270,3 @@ class KccRule:
         """Return Gamma from F (the identity behind Theorem 1)."""
         baseline = math.fsum(self.weights * self.baseline)
         return (self.unit - baseline - objective) / n_samples
-
-
-def device_recipe(rule: KccRule, utility: str) -> TableRecipe:
-    """Return how a device makes the table of a built-in utility."""
-    base = utility.removeprefix("n")
-    power = int(base[1:]) if base.startswith("l") else 0
-    segments = rule.segments
-
-    def norm(counts: Counts, absent: Counts | None = None) -> FloatArray:
-        """Norms of lP as the host's formula has them: powers round alike only there."""
-        filled = rule.fill_empty(counts, segments, 0, len(counts))
-        filled[segments.missing] = 0
-        return np.maximum(lp_norm(power)(filled, segments), FLOOR)
-
-    return TableRecipe(
-        "LP" if power else base.upper(),
-        segments.offsets,
-        rule.marginals,
-        rule.weights,
-        power,
-        norm if power else None,
-    )
-
-
-def _groups(offsets: IntArray, rows: int) -> list[tuple[int, int]]:
-    """Cut the partitions into groups of about ``rows`` table rows."""
-    groups = []
-    first, n_partitions = 0, len(offsets) - 1
-    while first < n_partitions:
-        last = int(np.searchsorted(offsets, offsets[first] + rows, side="right")) - 1
-        last = min(max(last, first + 1), n_partitions)
-        groups.append((first, last))
-        first = last
-    return groups

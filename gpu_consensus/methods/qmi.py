@@ -11,7 +11,7 @@ import numpy as np
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.call import Shared, open_task
-from gpu_consensus.methods.kcc import KccRule, device_recipe
+from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.result import Consensus
 
 
@@ -85,8 +85,12 @@ def qmi(
     loop = LoopOptions(init, n_init, max_iter, checkpoint, refine)
     task = open_task("qmi", ensemble, n_clusters, shared, loop=loop)
     _, formula, _ = parse_utility("c")
-    rule = KccRule(task.given, formula, task.given_weights)
-    rule.recipe = device_recipe(rule, "c")
+    rule = KccRule(
+        task.given,
+        formula,
+        task.given_weights,
+        label_sums=task.backend.label_sums,
+    )
     result = task.fit(rule)
     scale = int(np.count_nonzero(task.given_weights))
     return replace(

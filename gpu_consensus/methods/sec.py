@@ -15,7 +15,7 @@ from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.fit import LoopOptions
-from gpu_consensus.loop.problem import Problem
+from gpu_consensus.loop.problem import Rule
 from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
@@ -106,15 +106,17 @@ def sec(
             "init='careful' needs distances, which sec's scores are not; use "
             "'partition' or 'random'."
         )
-    return task.fit(SecRule(task.given))
+    return task.fit(SecRule(task.given, task.backend.label_sums))
 
 
-class SecRule:
+class SecRule(Rule):
     """Counts to table and row table: T = -2 n_kj / W_k, and A_k / W_k^2 times w_l."""
 
-    monotone = True
-
-    def __init__(self, ensemble: Ensemble) -> None:
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        label_sums: Callable[..., LabelSums] = label_sums,
+    ) -> None:
         n, r = ensemble.n_samples, ensemble.n_partitions
         if n * n * r >= 2**63:
             raise ValueError(
@@ -148,7 +150,7 @@ class SecRule:
         self.absent_weight = None if self.complete else self.object_weight
         known = n_labels > 0
         self.constant = math.fsum(n_labels[known] / self.object_weight[known])
-        self._sums: Callable[..., LabelSums] = label_sums
+        self._sums = label_sums
         self.recipe = TableRecipe(
             "SEC",
             self.segments.offsets,
@@ -159,10 +161,6 @@ class SecRule:
             row_sum=self._row_sum if self.complete else None,
             present_weight=self.present_weight,
         )
-
-    def bind(self, problem: Problem) -> None:
-        """Take the backend's label sums, if it has some."""
-        self._sums = getattr(problem.backend, "label_sums", label_sums)
 
     def cluster_weight(
         self, counts: Counts, absent: Counts | None

@@ -6,33 +6,36 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.loop.problem import Problem
+from gpu_consensus.loop.problem import Rule
 from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
 
 
-class _Votes:
+class _Votes(Rule):
     """What both rules share: marginals for absent clusters, and the total weight."""
 
-    row_weight: npt.NDArray[np.float32] | None = None
-    absent_weight: IntArray | None = None
+    _utility: str
+    """What a recipe calls the rule."""
 
-    def __init__(self, ensemble: Ensemble, weights: FloatArray) -> None:
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        weights: FloatArray,
+        label_sums: Callable[..., LabelSums] = label_sums,
+    ) -> None:
         self.weights = weights
         self.segments = Segments(ensemble.offsets)
         self.marginals = ensemble.marginals.copy()
         self.marginals[self.segments.missing] = 0
         self.present = self.segments.sum(self.marginals)
         self.total = math.fsum(weights * self.present)
-        self._sums: Callable[..., LabelSums] = label_sums
-
-    def bind(self, problem: Problem) -> None:
-        """Take the backend's label sums, if it has some."""
-        self._sums = getattr(problem.backend, "label_sums", label_sums)
+        self._sums = label_sums
+        self.recipe = TableRecipe(
+            self._utility, self.segments.offsets, self.marginals, weights
+        )
 
     def label_sums(self, counts: Counts) -> LabelSums:
         """Sum counts over the labels of each partition."""
@@ -64,12 +67,7 @@ class _Votes:
 class IvcRule(_Votes):
     """T = 1 where a label is not the majority of the cluster."""
 
-    monotone = True
-
-    def __init__(self, ensemble: Ensemble, weights: FloatArray) -> None:
-        super().__init__(ensemble, weights)
-        offsets = self.segments.offsets
-        self.recipe = TableRecipe("IVC", offsets, self.marginals, weights)
+    _utility = "IVC"
 
     def table(self, counts: Counts, absent: Counts | None = None) -> tuple[Table, None]:
         """Return w_i [j is not the majority of cluster k], (S, R, K)."""
@@ -92,11 +90,7 @@ class IpvcRule(_Votes):
     """T = 1 - m: what share of the cluster carries another label."""
 
     monotone = False
-
-    def __init__(self, ensemble: Ensemble, weights: FloatArray) -> None:
-        super().__init__(ensemble, weights)
-        offsets = self.segments.offsets
-        self.recipe = TableRecipe("IPVC", offsets, self.marginals, weights)
+    _utility = "IPVC"
 
     def table(self, counts: Counts, absent: Counts | None = None) -> tuple[Table, None]:
         """Return w_i (1 - m_kj), (S, R, K)."""
