@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
@@ -91,12 +91,8 @@ def sec(
     >>> [len(set(labels[begin : begin + 30].tolist())) for begin in (0, 30, 60)]
     [1, 1, 1]
     """
-    shared = Shared(
-        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
-    )
-    loop = LoopOptions(init, n_init, max_iter, checkpoint)
-    task = open_task("sec", ensemble, n_clusters, shared, loop=loop)
-    if np.ptp(task.given_weights) > 1e-12:
+    ens, partition_weights = as_ensemble(ensemble, weights)
+    if np.ptp(partition_weights) > 1e-12:
         raise ValueError(
             "weights differ between partitions, which sec does not know; leave them "
             "out, or use kcc."
@@ -106,7 +102,12 @@ def sec(
             "init='careful' needs distances, which sec's scores are not; use "
             "'partition' or 'random'."
         )
-    return task.fit(SecRule(task.given))
+    rule = SecRule(ens)  # which refuses what is too large, before the door reads it
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    loop = LoopOptions(init, n_init, max_iter, checkpoint)
+    return open_task("sec", ens, n_clusters, shared, loop=loop).fit(rule)
 
 
 class SecRule:
