@@ -119,7 +119,7 @@ def _measure(name: str, ensemble: gpc.Ensemble) -> list[dict[str, Any]]:
     every = results[""]
     return [
         {
-            "method": _rule(ensemble)[0],
+            "method": "sec" if ensemble.n_missing.any() else "kcc",
             "ensemble": name,
             "n": ensemble.n_samples,
             "r": ensemble.n_partitions,
@@ -197,8 +197,7 @@ def run_loop(
     problem = Problem(backend, ensemble.codes, ensemble.offsets, _N_CLUSTERS, nobody)
     if equal_once:
         problem.groups = find_groups(problem, len(seeds))
-    _, rule = _rule(ensemble)
-    rule.bind(problem)
+    _, rule = _rule(ensemble, backend)
     starts = Starts.seeded(problem, seeds.copy())
     lloyd(
         problem,
@@ -211,11 +210,13 @@ def run_loop(
     return starts
 
 
-def _rule(ensemble: gpc.Ensemble) -> tuple[str, Any]:
-    """Return the name and the rule of the method that is timed."""
+def _rule(ensemble: gpc.Ensemble, backend: Backend) -> tuple[str, Any]:
+    """Return the name and the rule of the method that is timed, as users get it."""
+    sums = backend.label_sums
     if ensemble.n_missing.any():
-        return "sec", SecRule(ensemble)
-    return "kcc", KccRule(ensemble, parse_utility("c")[1], ensemble.weights)
+        return "sec", SecRule(ensemble, sums)
+    formula = parse_utility("c")[1]
+    return "kcc", KccRule(ensemble, formula, ensemble.weights, label_sums=sums)
 
 
 def outside_table(context: Context) -> Table:

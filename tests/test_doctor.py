@@ -24,7 +24,7 @@ from gpu_consensus.loop import refine as refine_module
 ASKED = {"memory_for", "chunk_rows", "stage"}
 PROTOCOL = {name for name in vars(Backend) if name[0] != "_"} - ASKED - {"xp"}
 NUMBA = [
-    *("label_sums", "pick", "reassign", "table_change", "unsettled"),
+    *("pick", "reassign", "table_change", "unsettled"),
     *("groups", "recount_groups", "spread"),
 ]
 IN_PLACE = {

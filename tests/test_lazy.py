@@ -11,7 +11,7 @@ from gpu_consensus.backends import choose_backend
 from gpu_consensus.loop import lazy as lazy_module
 from gpu_consensus.loop import lloyd as lloyd_module
 from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem, Starts
+from gpu_consensus.loop.problem import Problem, Rule, Starts
 
 NONE = np.empty(0, dtype=np.intp)
 
@@ -21,7 +21,7 @@ def lazy_on_small_data(monkeypatch):
     monkeypatch.setattr(lazy_module, "_MANY", 0)
 
 
-class Perturbed:
+class Perturbed(Rule):
     """Clusters whose columns differ by rounding, and change by about as much.
 
     The gaps are a few units in the last place of the sums, larger than the changes of
@@ -29,7 +29,6 @@ class Perturbed:
     """
 
     monotone = False
-    absent_weight = None
 
     def __init__(self, seed, n, offsets, n_restarts, n_clusters, row_table):
         self.rng = np.random.default_rng(seed)
@@ -111,11 +110,8 @@ def test_laziness_skips_most_objects_and_changes_nothing(monkeypatch, method, mi
     assert np.array_equal(lazy.history, plain.history)
 
 
-class Drifts:
+class Drifts(Rule):
     """The last cluster fits nobody, and which object fits worst changes with time."""
-
-    monotone = True
-    row_weight = absent_weight = None
 
     def __init__(self, offsets):
         rng = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from gpu_consensus.loop import checkpoint
 from gpu_consensus.loop import lloyd as lloyd_module
 from gpu_consensus.loop.hashing import hash_assignments
 from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem, Starts
+from gpu_consensus.loop.problem import Problem, Rule, Starts
 from gpu_consensus.loop.segments import Segments
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
@@ -45,11 +45,8 @@ def on_host(problem, starts):
     return starts
 
 
-class Rises:
+class Rises(Rule):
     """A rule that claims a rise at one iteration, as rounding could."""
-
-    monotone = True
-    row_weight = absent_weight = None
 
     def __init__(self, rule, at):
         self.rule, self.at, self.calls = rule, at, 0
@@ -141,11 +138,10 @@ def test_empty_clusters_take_the_worst_fitting_object(utility):
     assert first.assignment[0, worst].tolist() == [1, 2, 3]
 
 
-class ProbabilisticVoting:
+class ProbabilisticVoting(Rule):
     """T = 1 - m: not monotone, so the loop must notice repeats (IPVC)."""
 
     monotone = False
-    row_weight = absent_weight = None
 
     def __init__(self, offsets):
         self.segments = Segments(offsets)
@@ -172,11 +168,10 @@ def test_rules_that_are_not_monotone_stop_at_a_fixed_point_or_a_repeat():
         assert settled or len(starts.seen[q]) < len(starts.history[q])
 
 
-class Alternates:
+class Alternates(Rule):
     """A rule that swaps two clusters for ever: only the hash can stop it."""
 
     monotone = False
-    row_weight = absent_weight = None
 
     def table(self, counts, absent):
         table = np.zeros(counts.shape, dtype=np.float32)

@@ -29,13 +29,14 @@ ALL = {name: value for saving in SAVINGS.values() for name, value in saving.item
 
 
 def make_rule(name, ensemble, problem):
+    sums = problem.backend.label_sums
     if name == "sec":
-        rule = SecRule(ensemble)
-        rule.bind(problem)
-        return rule
+        return SecRule(ensemble, sums)
     if name in ("ivc", "ipvc"):
-        return {"ivc": IvcRule, "ipvc": IpvcRule}[name](ensemble, ensemble.weights)
-    return KccRule(ensemble, parse_utility(name)[1], ensemble.weights)
+        kind = {"ivc": IvcRule, "ipvc": IpvcRule}[name]
+        return kind(ensemble, ensemble.weights, sums)
+    formula = parse_utility(name)[1]
+    return KccRule(ensemble, formula, ensemble.weights, label_sums=sums)
 
 
 def run(name, ensemble, seeds, n_clusters, skip, max_iter, savings):

@@ -189,7 +189,7 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         "ties": list(_climbs(b, len(d.ensemble.codes))),
     },
     "label_sums": lambda b, d: b.label_sums(
-        d.offsets, d.counts, d.ensemble.marginals.copy(), True
+        d.offsets, b.to_host(d.counts), d.ensemble.marginals.copy(), True
     ),
     "pick": lambda b, d: b.pick(d.table, range(d.table.shape[1])[::-1]),
     "table_change": lambda b, d: b.table_change(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.problem import Rule
 from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
@@ -91,12 +91,8 @@ def sec(
     >>> [len(set(labels[begin : begin + 30].tolist())) for begin in (0, 30, 60)]
     [1, 1, 1]
     """
-    shared = Shared(
-        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
-    )
-    loop = LoopOptions(init, n_init, max_iter, checkpoint)
-    task = open_task("sec", ensemble, n_clusters, shared, loop=loop)
-    if np.ptp(task.given_weights) > 1e-12:
+    ens, partition_weights = as_ensemble(ensemble, weights)
+    if np.ptp(partition_weights) > 1e-12:
         raise ValueError(
             "weights differ between partitions, which sec does not know; leave them "
             "out, or use kcc."
@@ -106,6 +102,17 @@ def sec(
             "init='careful' needs distances, which sec's scores are not; use "
             "'partition' or 'random'."
         )
+    n, r = ens.n_samples, ens.n_partitions
+    if n * n * r >= 2**63:  # said before the door reads so many labels
+        raise ValueError(
+            f"n_samples={n} with n_partitions={r} is too large for sec, whose weights "
+            "would pass 2^63; use kcc."
+        )
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    loop = LoopOptions(init, n_init, max_iter, checkpoint)
+    task = open_task("sec", ens, n_clusters, shared, loop=loop)
     return task.fit(SecRule(task.given, task.backend.label_sums))
 
 
@@ -118,11 +125,6 @@ class SecRule(Rule):
         label_sums: Callable[..., LabelSums] = label_sums,
     ) -> None:
         n, r = ensemble.n_samples, ensemble.n_partitions
-        if n * n * r >= 2**63:
-            raise ValueError(
-                f"n_samples={n} with n_partitions={r} is too large for sec, whose "
-                "weights would pass 2^63; use kcc."
-            )
         self.segments = Segments(ensemble.offsets)
         self.marginals = ensemble.marginals.copy()
         self.marginals[self.segments.missing] = 0
