@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import gpu_consensus as gpc
+from gpu_consensus.hardware import cpu_model, memory_gb
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
@@ -19,10 +20,10 @@ def describe() -> dict[str, Any]:
     """Return machine, system, versions and commit as plain values."""
     return {
         "machine": {
-            "cpu": _cpu(),
+            "cpu": cpu_model(),
             "cores": os.cpu_count(),
             "usable_cores": usable_cores(),
-            "memory_gb": _memory_gb(),
+            "memory_gb": memory_gb(),
             "others_busy_before": others_busy(),
         },
         "os": platform.platform(),
@@ -69,30 +70,11 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
 def usable_cores() -> int:
     """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _memory_gb() -> float | None:
-    try:
-        size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-    return round(size / 1e9, 1)
 
 
 def others_busy(seconds: float = 0.3) -> float | None:

@@ -119,7 +119,7 @@ def peak_bytes(*, reset: bool = False) -> int:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
     if sys.platform == "win32":
-        raise NotImplementedError(
+        raise OSError(
             "peak memory is read on Linux and macOS only; run this table there."
         )
     import resource

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_consensus.accept.private import told
+from gpu_consensus.hardware import cpu_model, memory_gb
 
 _DRIVER_FILES = ("nvidia", "dxg", "nvmap", "nvhost", "nvgpu")
 """Beginnings of the names in /dev of NVIDIA's driver, dxg that of Windows under WSL."""
@@ -64,9 +65,9 @@ def describe() -> dict[str, Any]:
 
     number = cupy.cuda.runtime.getDeviceCount()
     return {
-        "cpu": _cpu(),
+        "cpu": cpu_model(),
         "cores": os.cpu_count(),
-        "memory_gb": _memory_gb(),
+        "memory_gb": memory_gb(),
         "os": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "current_device": int(cupy.cuda.Device().id),
@@ -92,22 +93,3 @@ def _device(index: int) -> dict[str, Any]:
             if attributes.get(key)  # newer versions of CUDA do not tell clocks
         },
     }
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _memory_gb() -> float | None:
-    try:
-        size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-    return round(size / 1e9, 1)
