@@ -21,7 +21,7 @@ from gpu_consensus import backends
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy_backend import n_threads
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.loop.segments import as_table
+from gpu_consensus.backends.segments import as_table
 
 shapes = st.fixed_dictionaries(
     {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_kcc import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus.loop.segments import Segments
+from gpu_consensus.backends.segments import Segments
 from gpu_consensus.methods.mixture import fit_shares
 
 pytestmark = pytest.mark.every_backend

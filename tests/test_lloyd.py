@@ -13,7 +13,7 @@ from gpu_consensus.loop import lloyd as lloyd_module
 from gpu_consensus.loop.hashing import hash_assignments
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.problem import Problem, Rule, Starts
-from gpu_consensus.loop.segments import Segments
+from gpu_consensus.backends.segments import Segments
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
 

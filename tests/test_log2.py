@@ -7,7 +7,7 @@ import numpy as np
 from cudaemu import require_compiler
 
 from gpu_consensus.backends.cuda_source import kernel_folder
-from gpu_consensus.loop.log2 import log2
+from gpu_consensus.backends.log2 import log2
 
 # the few CUDA names of the prelude, for the host's compiler
 HOST = """

@@ -13,7 +13,7 @@ import gpu_consensus as gpc
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.loop import refine as refine_module
 from gpu_consensus.loop.refine import refine
-from gpu_consensus.loop.segments import Segments
+from gpu_consensus.backends.segments import Segments
 from gpu_consensus.loop.utilities import Utility, parse_utility
 
 pytestmark = pytest.mark.every_backend

@@ -1,9 +1,8 @@
-"""Kernels compiled for a device, and stages named for its profiler."""
+"""Kernels compiled for a device."""
 
 from __future__ import annotations
 
 import functools
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from gpu_consensus.backends.cuda_source import OPTIONS, Kernel, source
@@ -35,18 +34,3 @@ def compiled(kernel: Kernel, device: int) -> Any:
             "'gpu-consensus[cuda12]' (or cuda13), then gpu-consensus doctor; CuPy "
             f"says: {error}"
         ) from error
-
-
-def stage(name: str) -> AbstractContextManager[Any]:
-    """Name a stage for Nsight, if the nvtx package is there."""
-    annotate = _nvtx()
-    return nullcontext() if annotate is None else annotate(f"gpu_consensus.{name}")
-
-
-@functools.cache
-def _nvtx() -> Any:
-    try:
-        import nvtx
-    except ImportError:
-        return None
-    return nvtx.annotate

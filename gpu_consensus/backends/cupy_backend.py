@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, size_text
 from gpu_consensus.backends.cuda_add_rem_add import add_rem_add
-from gpu_consensus.backends.cuda_compile import stage
+from gpu_consensus.backends.profiling import stage
 from gpu_consensus.backends.cuda_launcher import (
     MOST_GRID_Y,
     Launcher,
@@ -28,7 +27,6 @@ from gpu_consensus.backends.device_memory import (
     ELSEWHERE,
     DeviceMemoryError,
     DeviceMemoryWarning,
-    cured_by,
     for_fewer,
     in_parts,
     room_for,
@@ -41,20 +39,18 @@ from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,
     Climbs,
-    Coassociation,
     Codes,
     Counts,
     Offsets,
+    PairCounts,
     Table,
     Threshold,
 )
 from gpu_consensus.backends.streamed_codes import LARGE, StreamedCodes, upload
-from gpu_consensus.loop.segments import LabelSums, label_sums
+from gpu_consensus.backends.recipe import TableRecipe, lp_norms
+from gpu_consensus.backends.segments import LabelSums, label_sums
 from gpu_consensus.progress import Advance
 from gpu_consensus.warn import warn
-
-if TYPE_CHECKING:
-    from gpu_consensus.loop.problem import Rule
 
 
 _FEWER = "set memory_limit lower, so that fewer objects are worked on at a time"
@@ -79,13 +75,14 @@ class CupyBackend:
                 return self.xp.asarray(array)
             return upload(self.xp, array)
 
-    def to_host(self, array: Any) -> Any:
-        """See the Protocol: where errors of all work before show."""
-        with cuda_errors():
-            return self.xp.asnumpy(array)
+    def to_host(self, *arrays: Any) -> Any:
+        """See the Protocol: where errors of all work before show.
 
-    def bring(self, *arrays: Any) -> tuple[Any, ...]:
-        """See the Protocol: packed on the device, so that the host waits once."""
+        Several are packed on the device, so that the host waits once.
+        """
+        if len(arrays) == 1:
+            with cuda_errors():
+                return self.xp.asnumpy(arrays[0])
         ends = np.cumsum([0 if array is None else int(array.size) for array in arrays])
         places = [slice(*pair) for pair in pairwise([0, *ends.tolist()])]
         try:
@@ -102,19 +99,11 @@ class CupyBackend:
             for x, place in zip(arrays, places, strict=True)
         )
 
-    def stage(self, name: str) -> AbstractContextManager[Any]:
-        """See the Protocol."""
-        return stage(name)
-
-    def memory_for(self, what: str, cure: str) -> AbstractContextManager[None]:
-        """See the Protocol."""
-        return cured_by(what, cure)
-
-    def hold(self, codes: Codes, beside: int = 0) -> Any:
+    def resident(self, codes: Codes, reserve: int = 0) -> Any:
         """See the Protocol: on the device if they fit, else streamed."""
         if on_device(codes):
-            held: Any = codes  # NumPy's type has a device that is only a name
-            there = held.device.id
+            array: Any = codes  # NumPy's type has a device that is only a name
+            there = array.device.id
             if there != self.gpu.device.id:
                 raise ValueError(
                     f"the codes are on CUDA device {there} but the current device is "
@@ -123,7 +112,7 @@ class CupyBackend:
                 )
             return codes
         free = self.gpu.free_memory()
-        if codes.nbytes <= min(0.6 * free, free - beside):
+        if codes.nbytes <= min(0.6 * free, free - reserve):
             try:
                 with cuda_errors(), stage("upload"):
                     return upload(self.xp, codes)
@@ -136,52 +125,42 @@ class CupyBackend:
         return StreamedCodes(self.xp, codes)
 
     def blocks(
-        self, codes: Any, n_restarts: int, memory_limit: int | None
+        self, resident: Any, n_restarts: int, memory_limit: int | None
     ) -> Iterator[tuple[slice, Codes]]:
         """See the Protocol; also what the caller computes with a range must fit."""
         free, scratch = self.gpu.free_memory(), 32 * n_restarts
         limit = free // 4 if memory_limit is None else memory_limit
-        if isinstance(codes, StreamedCodes):
-            buffers = 2 * len(codes.host) * codes.host.itemsize
-            yield from codes.blocks(max(1, limit // (scratch + buffers)), scratch)
+        if isinstance(resident, StreamedCodes):
+            buffers = 2 * len(resident.host) * resident.host.itemsize
+            yield from resident.blocks(max(1, limit // (scratch + buffers)), scratch)
             return
 
         def reserve(n_rows: int) -> None:
             self.xp.empty(n_rows * scratch, np.uint8)  # CuPy keeps it for the caller
 
-        n_samples = codes.shape[1]
+        n_samples = resident.shape[1]
         step = max(1, min(limit // scratch, n_samples))
         _, step = for_fewer(self.xp, reserve, step)
         for begin in range(0, n_samples, step):
             rows = slice(begin, min(begin + step, n_samples))
-            yield rows, codes[:, rows]
+            yield rows, resident[:, rows]
 
     def table(
         self,
-        rule: Rule,
+        recipe: TableRecipe,
         counts: Counts,
-        absent: Counts | None,
+        absent: Counts | None = None,
         on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
-        """See the Protocol; rules without a kernel make their table on the host."""
+        """See the Protocol."""
         self.gpu.check(None, counts=counts, absent=absent)
-        recipe = rule.recipe
-
-        def moved(made: Any) -> Any:
-            with room_for(*what_table_needs(counts.shape)):
-                return self.xp.asarray(np.ascontiguousarray(made))
-
         with stage("table"):
-            if recipe is not None and not recipe.wants_host:
-                return make_tables(self.gpu, recipe, counts, absent)
-            if on_host is None:
-                on_host = self.to_host(counts)
-            if recipe is not None and recipe.norm is not None:
-                norm = moved(recipe.norm(on_host))
-                return make_tables(self.gpu, recipe, counts, norm=norm)
-            sums = None if absent is None else self.to_host(absent)
-            table, row_table = rule.table(on_host, sums)
-            return moved(table), None if row_table is None else moved(row_table)
+            norm = None
+            if recipe.power:
+                norms = lp_norms(recipe, self.to_host(counts) if on_host is None else on_host)
+                with room_for(*what_table_needs(counts.shape)):
+                    norm = self.xp.asarray(norms)
+            return make_tables(self.gpu, recipe, counts, absent, norm)
 
     def label_sums(
         self,
@@ -194,33 +173,25 @@ class CupyBackend:
         return label_sums(offsets, counts, marginals, entropy)
 
     def count(
-        self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int
-    ) -> Counts:
-        """See the Protocol."""
-        self.gpu.check(codes, assignment=assignment)
-        counts = self._zeros(int(offsets[-1]), len(assignment), n_clusters)
-        with stage("count"):
-            count_rows(self.gpu, codes, offsets, None, assignment, counts)
-        return counts
-
-    def _zeros(self, n_rows: int, n_restarts: int, n_clusters: int) -> Counts:
-        shape = (n_rows, n_restarts, n_clusters)
-        with room_for(*what_table_needs(shape)):
-            counts: Counts = self.xp.zeros(shape, dtype=np.int64)
-            return counts
-
-    def recount(
         self,
         codes: Codes,
         offsets: Offsets,
-        before: Assignment,
+        before: Assignment | None,
         after: Assignment,
-        counts: Counts,
+        out: Counts,
+        weight: npt.NDArray[np.int64] | None = None,
+        absent: Counts | None = None,
     ) -> None:
         """See the Protocol."""
-        self.gpu.check(codes, before=before, after=after, counts=counts)
-        with stage("recount"):
-            count_rows(self.gpu, codes, offsets, before, after, counts)
+        self.gpu.check(
+            codes, before=before, after=after, out=out, weight=weight, absent=absent
+        )
+        with stage("count"):
+            count_rows(self.gpu, codes, offsets, before, after, out)
+        if weight is not None:
+            assert absent is not None
+            with stage("weigh"):
+                weigh_rows(self.gpu, codes, offsets, before, after, weight, absent)
 
     def assign(
         self,
@@ -287,7 +258,9 @@ class CupyBackend:
         self.gpu.check(codes, responsibilities=responsibilities)
         n_samples, n_restarts, n_clusters = responsibilities.shape
         n_columns = n_restarts * n_clusters
-        counts = self._zeros(int(offsets[-1]), n_restarts, n_clusters)
+        shape = (int(offsets[-1]), n_restarts, n_clusters)
+        with room_for(*what_table_needs(shape)):
+            counts: Counts = self.xp.zeros(shape, dtype=np.int64)
         lines = min(int(np.diff(offsets).max()), self.gpu.shared_free // 256)
         work = len(codes) * -(-n_columns // 32)
 
@@ -312,71 +285,11 @@ class CupyBackend:
             in_parts(self.xp, one_part, n_samples)
         return counts
 
-    def weigh(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        assignment: Assignment,
-        row_weight: npt.NDArray[np.int64],
-        n_clusters: int,
-    ) -> Counts:
-        """See the Protocol."""
-        self.gpu.check(codes, assignment=assignment, row_weight=row_weight)
-        total = self._zeros(len(codes), len(assignment), n_clusters)
-        with stage("weigh"):
-            weigh_rows(self.gpu, codes, offsets, None, assignment, row_weight, total)
-        return total
-
-    def reweigh(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        before: Assignment,
-        after: Assignment,
-        row_weight: npt.NDArray[np.int64],
-        total: Counts,
-    ) -> None:
-        """See the Protocol."""
-        self.gpu.check(
-            codes, before=before, after=after, row_weight=row_weight, total=total
-        )
-        with stage("reweigh"):
-            weigh_rows(self.gpu, codes, offsets, before, after, row_weight, total)
-
-    def coassociation(
-        self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
-    ) -> Coassociation:
-        """See the Protocol."""
-        xp, shape = self.xp, (len(rows), len(columns))
-        tiles = -(-shape[0] // 32) * -(-shape[1] // 32)
-        what = f"a tile of {shape[0]} x {shape[1]} pairs"
-        with stage("coassociation"), room_for(what, "ask for fewer pairs at a time"):
-            codes, stride = self.gpu.strided(codes)
-            same, both = xp.empty(shape, np.int32), xp.empty(shape, np.int32)
-            self.gpu.launch(
-                code_kernel("coassociation", type_name(codes)),
-                (tiles,),
-                (32, 32),
-                (
-                    codes,
-                    np.int64(stride),
-                    self.gpu.constant(np.asarray(n_labels, dtype=np.int32)),
-                    np.int32(len(codes)),
-                    xp.asarray(rows, np.int64),
-                    np.int32(shape[0]),
-                    xp.asarray(columns, np.int64),
-                    np.int32(shape[1]),
-                    same,
-                    both,
-                ),
-            )
-        return Coassociation(same, both)
-
     def pairs(
-        self, held: Any, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
-    ) -> Coassociation:
+        self, resident: Any, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
+    ) -> PairCounts:
         """See the Protocol."""
-        return count_pairs(self, held, n_labels, rows, columns)
+        return count_pairs(self.gpu, resident, n_labels, rows, columns)
 
     def add_rem_add(
         self,

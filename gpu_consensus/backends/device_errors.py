@@ -31,6 +31,19 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or _status(error) == _OUT_OF_MEMORY
 
 
+def is_device_memory(error: BaseException) -> bool:
+    """Whether an error means that memory of a device ran out, not of the host."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None:
+        return False
+    if isinstance(error, cupy.cuda.memory.OutOfMemoryError):
+        return True
+    return any(
+        at is not None and _status(at) == _OUT_OF_MEMORY
+        for at in (error, error.__cause__)
+    )
+
+
 @contextmanager
 def cuda_errors() -> Iterator[None]:
     """Raise errors of CUDA as ``MemoryError`` or :class:`DeviceLostError`.

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from gpu_consensus.backends.device_errors import cuda_errors
+from gpu_consensus.backends.device_errors import cuda_errors, is_device_memory
 from gpu_consensus.warn import warn
 
 Result = TypeVar("Result")
@@ -55,12 +55,20 @@ left for a table of 3 x 2 x 2; lower n_init (Out of memory allocating 512 bytes)
 
 
 @contextmanager
-def cured_by(what: str, cure: str) -> Iterator[None]:
-    """As ``room_for``; the cure holds for all within that know no better one."""
+def memory_for(what: str, cure: str) -> Iterator[None]:
+    """Report a device that runs out of memory as having none left for ``what``.
+
+    The cure holds for all within that know no better one. A host that runs out of
+    memory is another matter, and its error stays as it is.
+    """
     token = _cure.set(cure)
     try:
+        yield
+    except Exception as error:
+        if isinstance(error, DeviceMemoryError) or not is_device_memory(error):
+            raise
         with room_for(what, cure):
-            yield
+            raise
     finally:
         _cure.reset(token)
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.cuda_launcher import Launcher, type_name
+from gpu_consensus.backends.cuda_source import code_kernel
 from gpu_consensus.backends.device_memory import ELSEWHERE, go_on, room_for
-from gpu_consensus.backends.protocol import Coassociation
+from gpu_consensus.backends.profiling import stage
+from gpu_consensus.backends.protocol import PairCounts
 from gpu_consensus.backends.streamed_codes import StreamedCodes
-
-if TYPE_CHECKING:
-    from gpu_consensus.backends.cupy_backend import CupyBackend
 
 _PAIR_BYTES = 8  # two counts
 _LITTLE = 8 << 10  # bytes that are tried however little memory seems to be free
 
 
 def count_pairs(
-    backend: CupyBackend,
-    held: Any,
+    gpu: Launcher,
+    resident: Any,
     n_labels: npt.NDArray[np.int64],
     rows: npt.NDArray[np.intp],
     columns: npt.NDArray[np.intp],
-) -> Coassociation:
+) -> PairCounts:
     """Do ``Backend.pairs`` of the Protocol, in tiles that are halved to fit.
 
     Of codes that are streamed, a tile takes those of its own objects along.
@@ -32,14 +32,14 @@ def count_pairs(
     shape = (len(rows), len(columns))
     same, both = np.empty(shape, np.int32), np.empty(shape, np.int32)
     todo = [(slice(0, shape[0]), slice(0, shape[1]))] if same.size else []
-    limit = max(backend.gpu.free_memory() // 2, _LITTLE)
+    limit = max(gpu.free_memory() // 2, _LITTLE)
     while todo:
         tile = todo.pop()
         left, right = rows[tile[0]], columns[tile[1]]
         size = len(left) * len(right)
-        if size == 1 or _needed(held, len(left), len(right)) <= limit:
+        if size == 1 or _needed(resident, len(left), len(right)) <= limit:
             try:
-                same[tile], both[tile] = _tile(backend, held, n_labels, left, right)
+                same[tile], both[tile] = _tile(gpu, resident, n_labels, left, right)
                 continue
             except MemoryError as error:
                 if size == 1:
@@ -47,37 +47,60 @@ def count_pairs(
                     with room_for("a pair of objects", ELSEWHERE):
                         raise MemoryError(str(reason)) from error
             # here, not above: an error that is being handled keeps its arrays alive
-            go_on(backend.xp, size, "pairs")
+            go_on(gpu.xp, size, "pairs")
             # others of this size are not tried
-            limit = _needed(held, len(left), len(right)) - 1
+            limit = _needed(resident, len(left), len(right)) - 1
         todo += _halves(*tile)
-    return Coassociation(same, both)
+    return PairCounts(same, both)
 
 
-def _needed(held: Any, n_rows: int, n_columns: int) -> int:
+def _needed(resident: Any, n_rows: int, n_columns: int) -> int:
     """Return the bytes of a tile, with the codes that it takes along."""
     numbers = _PAIR_BYTES * (n_rows * n_columns + n_rows + n_columns)
-    if not isinstance(held, StreamedCodes):
+    if not isinstance(resident, StreamedCodes):
         return numbers
-    return numbers + len(held.host) * held.host.itemsize * (n_rows + n_columns)
+    host = resident.host
+    return numbers + len(host) * host.itemsize * (n_rows + n_columns)
 
 
 def _tile(
-    backend: CupyBackend,
-    held: Any,
+    gpu: Launcher,
+    resident: Any,
     n_labels: npt.NDArray[np.int64],
     rows: npt.NDArray[np.intp],
     columns: npt.NDArray[np.intp],
-) -> Coassociation:
+) -> PairCounts:
     """Return the counts of one tile on the host."""
-    codes = held
-    if isinstance(held, StreamedCodes):
-        with backend.stage("stream"):
-            codes = backend.to_device(held.host[:, np.concatenate([rows, columns])])
-        here = np.arange(len(rows) + len(columns))
-        rows, columns = here[: len(rows)], here[len(rows) :]
-    found = backend.coassociation(codes, n_labels, rows, columns)
-    return Coassociation(backend.to_host(found.same), backend.to_host(found.both))
+    xp, shape, codes = gpu.xp, (len(rows), len(columns)), resident
+    tiles = -(-shape[0] // 32) * -(-shape[1] // 32)
+    what = f"a tile of {shape[0]} x {shape[1]} pairs"
+    with stage("pairs"), room_for(what, "ask for fewer pairs at a time"):
+        if isinstance(resident, StreamedCodes):
+            with stage("stream"):
+                needed = resident.host[:, np.concatenate([rows, columns])]
+                codes = xp.asarray(needed)
+            here = np.arange(len(rows) + len(columns))
+            rows, columns = here[: len(rows)], here[len(rows) :]
+        codes, stride = gpu.strided(codes)
+        same, both = xp.empty(shape, np.int32), xp.empty(shape, np.int32)
+        gpu.launch(
+            code_kernel("coassociation", type_name(codes)),
+            (tiles,),
+            (32, 32),
+            (
+                codes,
+                np.int64(stride),
+                gpu.constant(np.asarray(n_labels, dtype=np.int32)),
+                np.int32(len(codes)),
+                xp.asarray(rows, np.int64),
+                np.int32(shape[0]),
+                xp.asarray(columns, np.int64),
+                np.int32(shape[1]),
+                same,
+                both,
+            ),
+        )
+        return PairCounts(xp.asnumpy(same), xp.asnumpy(both))
 
 
 def _halves(rows: slice, columns: slice) -> list[tuple[slice, slice]]:

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from gpu_consensus.backends.cuda_launcher import NULL, Launcher
 from gpu_consensus.backends.cuda_source import table_kernel
 from gpu_consensus.backends.device_memory import ELSEWHERE, room_for, what_helps
-from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
+from gpu_consensus.backends.protocol import Counts, Table
+from gpu_consensus.backends.recipe import TableRecipe
 
 
 def what_table_needs(shape: tuple[int, ...]) -> tuple[str, str]:
@@ -62,7 +63,7 @@ def make_tables(
         )
         if recipe.present_weight is not None:
             norm = xp.empty(shape, np.float64)
-            if recipe.row_utility is None:
+            if recipe.row == "sum":
                 row_table = xp.empty(columns, np.float32)
             gpu.launch(
                 table_kernel("table_norm", recipe.utility),
@@ -105,6 +106,6 @@ def make_tables(
             )
             return table
 
-        if recipe.row_utility is not None:
-            row_table = fill(recipe.row_utility)
+        if recipe.row == "labels":
+            row_table = fill("SEC_ROW")
         return fill(recipe.utility), row_table

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +17,17 @@ from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,
     Climbs,
-    Coassociation,
     Codes,
     Counts,
     Offsets,
+    PairCounts,
     Table,
     Threshold,
 )
 from gpu_consensus.checks import check_int
-from gpu_consensus.loop.segments import LabelSums, label_sums
+from gpu_consensus.backends.recipe import TableRecipe, make_tables
+from gpu_consensus.backends.segments import LabelSums, label_sums
 from gpu_consensus.progress import Advance
-
-if TYPE_CHECKING:
-    from gpu_consensus.loop.problem import Rule
 
 _TILE = 1 << 18  # numbers in one tile: the scores of a tile stay in the cache
 _DEFAULT_MEMORY = 64 << 20
@@ -55,47 +52,31 @@ class NumpyBackend:
         """See the Protocol."""
         return array
 
-    def to_host(self, array: Any) -> Any:
+    def to_host(self, *arrays: Any) -> Any:
         """See the Protocol."""
-        return array
+        return arrays[0] if len(arrays) == 1 else arrays
 
-    def bring(self, *arrays: Any) -> tuple[Any, ...]:
-        """See the Protocol."""
-        return arrays
-
-    def stage(self, name: str) -> AbstractContextManager[Any]:
-        """See the Protocol."""
-        return nullcontext()
-
-    def memory_for(self, what: str, cure: str) -> AbstractContextManager[None]:
-        """See the Protocol."""
-        return nullcontext()
-
-    def hold(self, codes: Codes, beside: int = 0) -> Any:
+    def resident(self, codes: Codes, reserve: int = 0) -> Any:
         """See the Protocol."""
         return to_host(codes)
 
-    def chunk_rows(self, n_restarts: int, memory_limit: int | None) -> int:
-        """Return how many objects fit the working memory."""
-        limit = _DEFAULT_MEMORY if memory_limit is None else memory_limit
-        return max(1, limit // (32 * n_restarts))
-
     def blocks(
-        self, codes: Any, n_restarts: int, memory_limit: int | None
+        self, resident: Any, n_restarts: int, memory_limit: int | None
     ) -> Iterator[tuple[slice, Codes]]:
         """See the Protocol."""
-        for rows in _tiles(codes.shape[1], self.chunk_rows(n_restarts, memory_limit)):
-            yield rows, codes[:, rows]
+        limit = _DEFAULT_MEMORY if memory_limit is None else memory_limit
+        for rows in _tiles(resident.shape[1], limit // (32 * n_restarts)):
+            yield rows, resident[:, rows]
 
     def table(
         self,
-        rule: Rule,
+        recipe: TableRecipe,
         counts: Counts,
-        absent: Counts | None,
+        absent: Counts | None = None,
         on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
         """See the Protocol."""
-        return rule.table(counts, absent)
+        return make_tables(recipe, counts, absent)
 
     def label_sums(
         self,
@@ -108,47 +89,30 @@ class NumpyBackend:
         return label_sums(offsets, counts, marginals, entropy)
 
     def count(
-        self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int
-    ) -> Counts:
-        """See the Protocol."""
-        n_restarts = assignment.shape[0]
-        counts = np.zeros((int(offsets[-1]), n_restarts, n_clusters), dtype=np.int64)
-        width = n_restarts * (n_clusters + 1)
-        first = (np.arange(n_restarts) * (n_clusters + 1))[:, None]
-        for rows in _tiles(codes.shape[1], _TILE // n_restarts):
-            column = first + assignment[:, rows]
-            for i, (begin, end) in enumerate(pairwise(offsets)):
-                bins = codes[i, rows].astype(np.intp) * width + column
-                found = np.bincount(bins.ravel(), minlength=(end - begin) * width)
-                counts[begin:end] += found.reshape(-1, n_restarts, n_clusters + 1)[
-                    :, :, :n_clusters
-                ]
-        return counts
-
-    def recount(
         self,
         codes: Codes,
         offsets: Offsets,
-        before: Assignment,
+        before: Assignment | None,
         after: Assignment,
-        counts: Counts,
+        out: Counts,
+        weight: npt.NDArray[np.int64] | None = None,
+        absent: Counts | None = None,
     ) -> None:
         """See the Protocol."""
-        _, n_restarts, n_clusters = counts.shape
-        restart, moved = np.nonzero(before != after)
-        if 4 * moved.size > before.size:
-            counts += self.count(codes, offsets, after, n_clusters)
-            counts -= self.count(codes, offsets, before, n_clusters)
-            return
-        flat = counts.reshape(-1)
-        first_row = offsets[:-1, None]
-        for part in _tiles(moved.size, _TILE // len(codes)):
-            q, l = restart[part], moved[part]
-            row = (codes[:, l] + first_row) * n_restarts + q
-            for cluster, step in ((before[q, l], -1), (after[q, l], 1)):
-                counted = cluster < n_clusters
-                bins = row[:, counted] * n_clusters + cluster[counted]
-                np.add.at(flat, bins.ravel(), step)
+        if before is None:
+            _count_all(codes, offsets, after, 1, out)
+        else:
+            restart, moved = np.nonzero(before != after)
+            if 4 * moved.size > before.size:
+                _count_all(codes, offsets, after, 1, out)
+                _count_all(codes, offsets, before, -1, out)
+            else:
+                _count_moved(codes, offsets, before, after, restart, moved, out)
+        if weight is not None:
+            assert absent is not None
+            _sum_absent(codes, offsets, after, weight, absent)
+            if before is not None:
+                _sum_absent(codes, offsets, before, -weight, absent)
 
     def assign(
         self,
@@ -219,47 +183,11 @@ class NumpyBackend:
             np.add.at(counts, offsets[i] + codes[i], units)
         return counts
 
-    def weigh(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        assignment: Assignment,
-        row_weight: npt.NDArray[np.int64],
-        n_clusters: int,
-    ) -> Counts:
+    def pairs(
+        self, resident: Any, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
+    ) -> PairCounts:
         """See the Protocol."""
-        total = np.zeros((len(codes), len(assignment), n_clusters), dtype=np.int64)
-        for i, size in enumerate(np.diff(offsets)):
-            absent = np.flatnonzero(codes[i] == size - 1)
-            for q, cluster in enumerate(assignment[:, absent]):
-                counted = cluster < n_clusters
-                np.add.at(total[i, q], cluster[counted], row_weight[absent[counted]])
-        return total
-
-    def reweigh(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        before: Assignment,
-        after: Assignment,
-        row_weight: npt.NDArray[np.int64],
-        total: Counts,
-    ) -> None:
-        """See the Protocol."""
-        restart, moved = np.nonzero(before != after)
-        for i, size in enumerate(np.diff(offsets)):
-            absent = codes[i, moved] == size - 1
-            q, l = restart[absent], moved[absent]
-            for cluster, sign in ((before[q, l], -1), (after[q, l], 1)):
-                counted = cluster < total.shape[2]
-                where = (q[counted], cluster[counted])
-                np.add.at(total[i], where, sign * row_weight[l[counted]])
-
-    def coassociation(
-        self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
-    ) -> Coassociation:
-        """See the Protocol."""
-        left, right = codes[:, rows], codes[:, columns]
+        left, right = resident[:, rows], resident[:, columns]
         shape = (left.shape[1], right.shape[1])
         same = np.zeros(shape, dtype=np.int32)
         both = np.zeros(shape, dtype=np.int32)
@@ -267,13 +195,7 @@ class NumpyBackend:
             present = (left[i] != k_i)[:, None] & (right[i] != k_i)[None]
             same += (left[i][:, None] == right[i][None]) & present
             both += present
-        return Coassociation(same, both)
-
-    def pairs(
-        self, held: Any, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
-    ) -> Coassociation:
-        """See the Protocol."""
-        return self.coassociation(held, n_labels, rows, columns)
+        return PairCounts(same, both)
 
     def add_rem_add(
         self,
@@ -324,6 +246,60 @@ def asked_threads() -> int | None:
 def smallest_unsigned(n_clusters: int) -> npt.DTypeLike:
     """Return the smallest unsigned type that holds 0..n_clusters."""
     return np.min_scalar_type(n_clusters)
+
+
+def _count_all(
+    codes: Codes, offsets: Offsets, assignment: Assignment, sign: int, out: Counts
+) -> None:
+    """Add all objects to counts (S, R, K), or take them off."""
+    _, n_restarts, n_clusters = out.shape
+    width = n_restarts * (n_clusters + 1)
+    first = (np.arange(n_restarts) * (n_clusters + 1))[:, None]
+    for rows in _tiles(codes.shape[1], _TILE // n_restarts):
+        column = first + assignment[:, rows]
+        for i, (begin, end) in enumerate(pairwise(offsets)):
+            bins = codes[i, rows].astype(np.intp) * width + column
+            added = np.bincount(bins.ravel(), minlength=(end - begin) * width)
+            added = added.reshape(-1, n_restarts, n_clusters + 1)
+            out[begin:end] += sign * added[:, :, :n_clusters]
+
+
+def _count_moved(
+    codes: Codes,
+    offsets: Offsets,
+    before: Assignment,
+    after: Assignment,
+    restart: npt.NDArray[np.intp],
+    moved: npt.NDArray[np.intp],
+    out: Counts,
+) -> None:
+    """Move some objects of some restarts from cluster to cluster in the counts."""
+    _, n_restarts, n_clusters = out.shape
+    flat = out.reshape(-1)
+    first_row = offsets[:-1, None]
+    for part in _tiles(moved.size, _TILE // len(codes)):
+        q, l = restart[part], moved[part]
+        row = (codes[:, l] + first_row) * n_restarts + q
+        for cluster, step in ((before[q, l], -1), (after[q, l], 1)):
+            counted = cluster < n_clusters
+            bins = row[:, counted] * n_clusters + cluster[counted]
+            np.add.at(flat, bins.ravel(), step)
+
+
+def _sum_absent(
+    codes: Codes,
+    offsets: Offsets,
+    assignment: Assignment,
+    weight: npt.NDArray[np.int64],
+    absent: Counts,
+) -> None:
+    """Add the weights of the objects that are missing in each partition."""
+    n_clusters = absent.shape[2]
+    for i, size in enumerate(np.diff(offsets)):
+        missing = np.flatnonzero(codes[i] == size - 1)
+        for q, cluster in enumerate(assignment[:, missing]):
+            counted = cluster < n_clusters
+            np.add.at(absent[i, q], cluster[counted], weight[missing[counted]])
 
 
 def _sum_rows(codes: Codes, offsets: Offsets, table: Any) -> Any:

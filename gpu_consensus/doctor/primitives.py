@@ -16,7 +16,7 @@ from gpu_consensus.doctor.reference import Reference
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.problem import Rule
 from gpu_consensus.loop.refine import refine
-from gpu_consensus.loop.segments import Segments
+from gpu_consensus.backends.segments import Segments
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.em import em
 from gpu_consensus.methods.kcc import KccRule, kcc

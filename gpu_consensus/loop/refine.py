@@ -16,8 +16,8 @@ import numpy as np
 from gpu_consensus.backends import why_unavailable
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checks import FloatArray
-from gpu_consensus.loop.log2 import LOOKUP_BITS
-from gpu_consensus.loop.segments import Segments, label_sums
+from gpu_consensus.backends.log2 import LOOKUP_BITS
+from gpu_consensus.backends.segments import Segments, label_sums
 from gpu_consensus.loop.utilities import Formula, rises
 
 _SMALLEST_BLOCK = 16

@@ -1,6 +1,6 @@
 """KCC utilities: a convex function mu of a sub-centroid, and all that follows from it.
 
-A utility is four small functions over counts. Shapes: ``n`` is (S, ...) int64, the
+A utility is a few small functions over counts. Shapes: ``n`` is (S, ...) int64, the
 counts n_kj of all partitions below each other (see the seam), zero in the rows for
 "missing"; the trailing axes are restarts and clusters. Sums over labels are sums of
 integers, so no result depends on their order.
@@ -19,18 +19,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_consensus.checks import FloatArray, IntArray, unknown_name
-from gpu_consensus.loop.log2 import LOOKUP_BITS, log2, x_log2_x
-from gpu_consensus.loop.segments import TINY, Array, LabelSums, Segments
+from gpu_consensus.backends.log2 import LOOKUP_BITS, x_log2_x
+from gpu_consensus.backends.recipe import FLOOR, lp_norm, power
+from gpu_consensus.backends.segments import TINY, Array, LabelSums, Segments
 
-FLOOR = 2.0**-52
 _BLOCK = 1 << 18  # numbers that a function of the caller's own is given at once
 
 
 class Formula(NamedTuple):
     """A utility as functions of counts.
 
-    divergence(n, segments)
-        f(e_j, m_k), (S, ...), for clusters that are not empty.
     total(n, segments)
         n_k mu(m_k), (r, ...), 0 for an empty cluster.
     change(n, segments, step)
@@ -46,10 +44,12 @@ class Formula(NamedTuple):
         What compiled refinement knows it by; empty where there is none.
     recipe, power
         What a recipe for its table calls it, such as "LP" with power 5; empty where
-        only ``divergence`` makes the table.
+        there is none.
+    divergence(n, segments)
+        Where there is no recipe, f(e_j, m_k), (S, ...), for clusters that are not
+        empty.
     """
 
-    divergence: Callable[[Array, Segments], FloatArray]
     total: Callable[[Array, Segments], FloatArray]
     change: Callable[[Array, Segments, int], FloatArray]
     unit: Callable[[Segments], FloatArray]
@@ -58,6 +58,7 @@ class Formula(NamedTuple):
     name: str = ""
     recipe: str = ""
     power: int = 0
+    divergence: Callable[[Array, Segments], FloatArray] | None = None
 
 
 def _ones(segments: Segments) -> FloatArray:
@@ -76,12 +77,6 @@ def _ratio(a: Array, b: Array) -> FloatArray:
 # c: mu = sum m^2, the category utility; with A = sum_j n_kj^2 all sums are integers
 
 
-def _c_divergence(n: Array, segments: Segments) -> FloatArray:
-    size = segments.sum(n)
-    square = segments.sum(n * n) / (size * size)
-    return np.asarray(1.0 - 2.0 * (n / segments.spread(size)) + segments.spread(square))
-
-
 def _c_total(n: Array, segments: Segments) -> FloatArray:
     return _ratio(segments.sum(n * n), segments.sum(n))
 
@@ -96,11 +91,6 @@ def _c_change(n: Array, segments: Segments, step: int) -> FloatArray:
 
 
 # h: mu = sum m log2 m, the mutual information of Shannon
-
-
-def _h_divergence(n: Array, segments: Segments) -> FloatArray:
-    share = n / segments.spread(segments.sum(n))
-    return np.asarray(-log2(np.maximum(share, FLOOR)))
 
 
 def _h_total(n: Array, segments: Segments) -> FloatArray:
@@ -139,10 +129,6 @@ def _h_change(n: Array, segments: Segments, step: int) -> FloatArray:
 # cos: mu = norm2(m)
 
 
-def _cos_divergence(n: Array, segments: Segments) -> FloatArray:
-    return np.asarray(1.0 - n / segments.spread(np.sqrt(segments.sum(n * n))))
-
-
 def _cos_total(n: Array, segments: Segments) -> FloatArray:
     return np.asarray(np.sqrt(segments.sum(n * n)))
 
@@ -154,50 +140,25 @@ def _cos_change(n: Array, segments: Segments, step: int) -> FloatArray:
     return _ratio(change, np.sqrt(after) + np.sqrt(square))
 
 
-# lP: mu = norm_P(m); counts are divided by the largest, so that no power overflows
-
-
-def _power(x: FloatArray, exponent: int) -> FloatArray:
-    """X to an integer power by multiplications only, from the highest bit down."""
-    result = x
-    for bit in bin(exponent)[3:]:
-        result = result * result
-        if bit == "1":
-            result = result * x
-    return result
-
-
-def lp_norm(p: int) -> Callable[[Array, Segments], FloatArray]:
-    """Return the function that gives norm_p of counts, (r, ...)."""
-
-    def norm(n: Array, segments: Segments) -> FloatArray:
-        peak = np.maximum(segments.max(n), 1)
-        powers = segments.sum(_power(n / segments.spread(peak), p))
-        return np.asarray(peak * powers ** (1.0 / p))
-
-    return norm
+# lP: mu = norm_P(m)
 
 
 def _lp(p: int) -> Formula:
     norm = lp_norm(p)
 
-    def divergence(n: Array, segments: Segments) -> FloatArray:
-        return 1.0 - _power(n / segments.spread(norm(n, segments)), p - 1)
-
     def change(n: Array, segments: Segments, step: int) -> FloatArray:
         peak = segments.spread(np.maximum(segments.max(n), 1))
-        powers = _power(n / peak, p)
+        powers = power(n / peak, p)
         total = segments.spread(segments.sum(powers))
         rest = np.maximum(total - powers, 0.0)
-        after = rest + _power(np.maximum(n + step, 0) / peak, p)
+        after = rest + power(np.maximum(n + step, 0) / peak, p)
         return np.asarray(peak * (after ** (1.0 / p) - total ** (1.0 / p)))
 
-    return Formula(divergence, norm, change, _ones, recipe="LP", power=p)
+    return Formula(norm, change, _ones, recipe="LP", power=p)
 
 
 _BASE = {
     "c": Formula(
-        _c_divergence,
         _c_total,
         _c_change,
         _ones,
@@ -206,10 +167,9 @@ _BASE = {
         recipe="C",
     ),
     "h": Formula(
-        _h_divergence, _h_total, _h_change, _zeros, _h_total_of, True, "h", "H"
+        _h_total, _h_change, _zeros, _h_total_of, True, "h", "H"
     ),
     "cos": Formula(
-        _cos_divergence,
         _cos_total,
         _cos_change,
         _ones,
@@ -383,7 +343,7 @@ class Utility:
                 [np.append(unit_of(int(size) - 1), 0.0) for size in segments.sizes]
             )
 
-        return Formula(divergence, total, change, unit)
+        return Formula(total, change, unit, divergence=divergence)
 
 
 def _blocks(size: int, numbers: int) -> Iterator[slice]:

@@ -13,7 +13,7 @@ from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_int
 from gpu_consensus.kmeans import kmeans
 from gpu_consensus.loop.problem import Problem
-from gpu_consensus.loop.segments import as_table
+from gpu_consensus.backends.segments import as_table
 from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.alignment import match, vote_weights
 from gpu_consensus.methods.call import Shared, Task, open_task

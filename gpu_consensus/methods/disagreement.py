@@ -13,7 +13,7 @@ from gpu_consensus.backends.device_memory import ELSEWHERE
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Counts
 from gpu_consensus.loop.problem import Problem
-from gpu_consensus.loop.segments import Segments
+from gpu_consensus.backends.segments import Segments
 from gpu_consensus.methods.call import Task
 
 

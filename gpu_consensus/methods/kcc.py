@@ -15,7 +15,7 @@ from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.problem import Rule
-from gpu_consensus.loop.segments import (
+from gpu_consensus.backends.segments import (
     LabelSums,
     Segments,
     as_table,

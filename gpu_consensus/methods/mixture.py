@@ -14,7 +14,7 @@ from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.problem import Problem
-from gpu_consensus.loop.segments import Segments
+from gpu_consensus.backends.segments import Segments
 from gpu_consensus.methods.call import Task
 from gpu_consensus.result import Centroids
 

@@ -16,7 +16,7 @@ from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.problem import Rule
-from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
+from gpu_consensus.backends.segments import LabelSums, Segments, as_table, label_sums
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
 

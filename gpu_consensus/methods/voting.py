@@ -11,7 +11,7 @@ from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.problem import Rule
-from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
+from gpu_consensus.backends.segments import LabelSums, Segments, as_table, label_sums
 
 
 class _Votes(Rule):

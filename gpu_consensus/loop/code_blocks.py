@@ -1,0 +1,105 @@
+"""The codes of an ensemble where a backend computes, a range of objects at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.arrays import on_device
+from gpu_consensus.backends.device_memory import ELSEWHERE, memory_for
+from gpu_consensus.backends.numpy_backend import smallest_unsigned
+from gpu_consensus.backends.protocol import Assignment, Backend, Codes, Counts, Offsets
+
+
+class CodeBlocks:
+    """Codes that a backend works on in ranges that keep its memory bounded.
+
+    Parameters
+    ----------
+    backend : Backend
+    codes, offsets : ndarray
+        As in the seam; the codes wherever the caller has them.
+    memory_limit : int, optional
+        Bytes of working memory.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        codes: Codes,
+        offsets: Offsets,
+        memory_limit: int | None = None,
+    ) -> None:
+        self.backend = backend
+        self.codes = codes
+        self.offsets = offsets
+        self.memory_limit = memory_limit
+        self.resident = backend.resident(codes)
+
+    @property
+    def n_samples(self) -> int:
+        """How many objects there are."""
+        return int(self.codes.shape[1])
+
+    def blocks(self, n_restarts: int) -> Iterator[tuple[slice, Codes]]:
+        """Cut the objects into ranges, with the codes of each."""
+        return self.backend.blocks(self.resident, n_restarts, self.memory_limit)
+
+    def per_range(self, vector: npt.NDArray[Any] | None) -> Callable[[slice], Any]:
+        """Return what gives any range of a vector (n,) where the backend computes.
+
+        The vector is copied there once, if it has room beside the codes. Of None it
+        gives None.
+        """
+        if vector is None:
+            return lambda rows: None
+        backend = self.backend
+        if on_device(self.resident):
+            whole = backend.resident(vector[None])
+            if on_device(whole):
+                return lambda rows: whole[0, rows]
+        return lambda rows: backend.to_device(vector[rows])
+
+    def zeros(self, n_restarts: int, n_clusters: int) -> Counts:
+        """Return counts (S, R, K) of nothing yet, where the backend computes."""
+        shape = (int(self.offsets[-1]), n_restarts, n_clusters)
+        counts: Counts = self.backend.xp.zeros(shape, dtype=np.int64)
+        return counts
+
+    def count(self, assignment: Assignment, n_clusters: int) -> Counts:
+        """Count a whole assignment (R, n), which may still be on the host."""
+        counts = self.zeros(len(assignment), n_clusters)
+        for rows, codes in self.blocks(len(assignment)):
+            part = self.backend.to_device(assignment[:, rows])
+            self.backend.count(codes, self.offsets, None, part, counts)
+        return counts
+
+
+def count_by_cluster(
+    backend: Backend,
+    codes: Codes,
+    offsets: Offsets,
+    labels: npt.NDArray[Any],
+    n_clusters: int,
+    memory_limit: int | None = None,
+) -> Counts:
+    """Count the labels of every cluster, (S, K), on the host.
+
+    Parameters
+    ----------
+    backend : Backend
+    codes, offsets : ndarray
+        As in the seam.
+    labels : ndarray of shape (n,)
+        The cluster of every object; ``n_clusters`` for those that do not count.
+    n_clusters : int
+    memory_limit : int, optional
+    """
+    assignment = labels.astype(smallest_unsigned(n_clusters))[None]
+    with memory_for(f"the labels of {n_clusters} clusters", ELSEWHERE):
+        blocks = CodeBlocks(backend, codes, offsets, memory_limit)
+        counts: Counts = backend.to_host(blocks.count(assignment, n_clusters))
+    return counts[:, 0]

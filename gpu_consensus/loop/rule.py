@@ -1,0 +1,77 @@
+"""What makes a method of the k-means family: its table and its objective."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.protocol import Backend, Counts, Table
+from gpu_consensus.backends.recipe import TableRecipe, make_tables
+from gpu_consensus.checks import FloatArray
+from gpu_consensus.loop.utilities import Formula
+
+
+class Rule(Protocol):
+    """A table and an objective, both from counts.
+
+    A rule names this as its base, and then only has to say what is not as usual.
+    ``absent`` (r, R, K) are the sums of the rule's ``absent_weight``, which counts do
+    not hold; None for rules without.
+    """
+
+    monotone: bool = True
+    """Whether the objective falls at every step; if not, repeats end the loop."""
+    row_weight: npt.NDArray[np.float32] | None = None
+    """(n,), for rules that have a row table too."""
+    absent_weight: npt.NDArray[np.int64] | None = None
+    """(n,), to be summed over the members of each cluster that a partition lacks."""
+    recipe: TableRecipe | None = None
+    """How backends make the table; without one, ``table`` makes it on the host."""
+    fingerprint: str | None = None
+    """What tells it from other rules on the same data, for checkpoints."""
+    formula: Formula | None = None
+    """The exact change of the objective by a single move, for rules that know it."""
+
+    def table(
+        self, counts: Counts, absent: Counts | None
+    ) -> tuple[Table, Table | None]:
+        """Return ``table`` (S, R, K) and ``row_table`` or None, from host to host."""
+        assert self.recipe is not None, "a rule without a recipe makes its own table"
+        return make_tables(self.recipe, counts, absent)
+
+    def full_table(
+        self, counts: Counts, absent: Counts | None
+    ) -> tuple[Table, Table | None]:
+        """As ``table``, for new objects, which may lack labels where others do not."""
+        return self.table(counts, absent)
+
+    def objective(self, counts: Counts, absent: Counts | None) -> FloatArray:
+        """Return what is minimised, (R,), float64."""
+        ...
+
+    def value(self, objective: float, n_samples: int) -> float:
+        """Return what is larger where an objective over ``n_samples`` is better."""
+        ...
+
+
+def tables_of(
+    backend: Backend,
+    rule: Rule,
+    counts: Counts,
+    there: Counts,
+    absent: Counts | None = None,
+    absent_there: Counts | None = None,
+) -> tuple[Table, Table | None]:
+    """Return the table and the row table of a rule where the backend computes.
+
+    Counts and absent weights are given on the host and where the backend computes.
+    """
+    if rule.recipe is not None:
+        return backend.table(rule.recipe, there, absent_there, counts)
+    table, row_table = rule.table(counts, absent)
+    return (
+        backend.to_device(np.ascontiguousarray(table)),
+        None if row_table is None else backend.to_device(row_table),
+    )
