@@ -25,7 +25,7 @@ class ConvergenceWarning(UserWarning):
 class Centroids:
     """The counts n_kj behind a consensus, and the table that assigns new objects.
 
-    ``useful`` are the partitions that have a weight.
+    ``useful`` are the partitions that have a weight and labels.
     """
 
     ensemble: Ensemble

@@ -14,6 +14,7 @@ from gpu_consensus.checks import unknown_name
 from gpu_consensus.encoding import encode
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.problem import Problem, Rule
+from gpu_consensus.weights import useful_partitions
 
 NAMES = ("partition", "random", "careful")
 
@@ -37,7 +38,7 @@ def seed_starts(
         (n_init, n_samples), n_clusters, dtype=smallest_unsigned(n_clusters)
     )
     labelled = np.delete(np.arange(n_samples), problem.skip)
-    useful = np.flatnonzero((weights > 0) & (ensemble.n_labels > 0))
+    useful = useful_partitions(ensemble.n_labels, weights)
     for row, child in zip(assignment, seeds.spawn(n_init), strict=True):
         rng = np.random.default_rng(child)
         if init == "partition":

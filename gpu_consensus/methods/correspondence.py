@@ -15,11 +15,12 @@ from gpu_consensus.kmeans import kmeans
 from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.segments import as_table
 from gpu_consensus.memory import check_memory
-from gpu_consensus.methods.alignment import match, vote_weights
+from gpu_consensus.methods.alignment import match
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
 from gpu_consensus.threads import one_thread
+from gpu_consensus.weights import vote_weights
 
 _DENSE = 1500  # labels up to which all eigenvectors are found at once
 _BLOCK = 1 << 22  # counts in memory at a time
@@ -161,7 +162,7 @@ class Labels:
         )
         self.common = _common(task).astype(np.float64)
         self.partition = np.repeat(np.arange(len(n_labels)), n_labels)
-        weights = vote_weights(task)
+        weights = vote_weights(task.weights)
         self.weight = weights[self.partition]
         self.size = np.diag(self.common).copy()
         self.scale = float(weights.sum())

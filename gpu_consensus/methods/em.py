@@ -152,7 +152,7 @@ def em(
         history=-np.array(best.history),
         converged=best.converged,
         max_iter=max_iter,
-        proba=_for_all(task, proba[:, used]),
+        proba=task.for_all_objects(proba[:, used]),
     )
     assert result.centroids is not None
     return _with_parameters(result, result.centroids, task, model, best.mixture, used)
@@ -265,15 +265,6 @@ def _check_smoothing(smoothing: Any, task: Task) -> float:
             "all have it; use a smaller one."
         )
     return floor
-
-
-def _for_all(task: Task, proba: FloatArray) -> FloatArray:
-    """Give objects without any label a row of zeros."""
-    if not task.skip.size:
-        return proba
-    whole = np.zeros((task.given.n_samples, proba.shape[1]))
-    whole[np.delete(np.arange(len(whole)), task.skip)] = proba
-    return whole
 
 
 def _with_parameters(

@@ -17,6 +17,7 @@ from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.segments import Segments
 from gpu_consensus.methods.call import Task
 from gpu_consensus.result import Centroids
+from gpu_consensus.weights import vote_weights
 
 _SEED_DOUBT = 0.2  # share of a seed's mass that is spread over all components
 _HIGH, _LOW = 10, 40  # bits behind the point in the two halves of an exact sum
@@ -59,12 +60,7 @@ class Model:
         self.segments = Segments(ens.offsets)
         self.marginals = ens.marginals.copy()
         self.marginals[self.segments.missing] = 0
-        # equal weights are the plain model
-        self.exponents = (
-            np.ones(ens.n_partitions)
-            if task.equal_weights
-            else task.weights * ens.n_partitions
-        )
+        self.exponents = vote_weights(task.weights)  # equal ones: the plain model
 
     def from_labels(self, assignment: Assignment) -> Mixture:
         """Return the mixtures of softened seeds (R, n); K means not counted.

@@ -19,6 +19,7 @@ from gpu_consensus.loop.problem import Rule
 from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
+from gpu_consensus.weights import are_equal
 
 
 def sec(
@@ -92,7 +93,7 @@ def sec(
     [1, 1, 1]
     """
     ens, partition_weights = as_ensemble(ensemble, weights)
-    if np.ptp(partition_weights) > 1e-12:
+    if not are_equal(partition_weights):
         raise ValueError(
             "weights differ between partitions, which sec does not know; leave them "
             "out, or use kcc."
