@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend, require_device
-from gpu_consensus.backends.device_memory import ELSEWHERE
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Backend, Codes, Counts, Table
 from gpu_consensus.checks import (
     FloatArray,
@@ -23,9 +21,9 @@ from gpu_consensus.checks import (
     seed_sequence,
 )
 from gpu_consensus.ensemble import Ensemble, as_ensemble
+from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.loop.fit import LoopOptions, fit
 from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem
 from gpu_consensus.methods.distinct import (
     Distinct,
     check_distinct_rows,
@@ -217,7 +215,14 @@ class Task:
         used, compact = np.unique(to_host(labels), return_inverse=True)
         whole = np.full(self.given.n_samples, -1, dtype=np.int32)
         whole[self.labelled] = compact.ravel()
-        counts = self._count(whole, len(used))
+        counts = count_by_cluster(
+            self.backend,
+            self.given.codes,
+            self.given.offsets,
+            whole,
+            len(used),
+            self.memory_limit,
+        )
         table, _ = IpvcRule(self.given, self.given_weights).table(counts[:, None])
         past = np.asarray(history, dtype=np.float64)
         return self._leave(
@@ -269,25 +274,6 @@ class Task:
         self, counts: Counts, table: Table, row_table: Table | None
     ) -> Centroids:
         return Centroids(self.given, counts, table, row_table, self.useful)
-
-    def _count(self, labels: npt.NDArray[np.int32], n_clusters: int) -> Counts:
-        """Count the labels of the given ensemble by cluster, (S, K)."""
-        ens = self.given
-        problem = Problem(
-            self.backend,
-            ens.codes,
-            ens.offsets,
-            n_clusters,
-            self.skip,
-            self.memory_limit,
-        )
-        assignment = np.where(labels < 0, n_clusters, labels)
-        assignment = assignment.astype(smallest_unsigned(n_clusters))[None]
-        what = f"the labels of {n_clusters} clusters"
-        with self.backend.memory_for(what, ELSEWHERE):
-            counts = problem.count(self.backend.to_device(assignment))
-        found: Counts = self.backend.to_host(counts)[:, 0]
-        return found
 
 
 def open_task(

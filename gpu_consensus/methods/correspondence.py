@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.device_memory import ELSEWHERE
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_int
 from gpu_consensus.kmeans import kmeans
+from gpu_consensus.loop.count_by_cluster import count_many_by_cluster
 from gpu_consensus.loop.problem import Problem
 from gpu_consensus.loop.segments import as_table
 from gpu_consensus.memory import check_memory
@@ -23,7 +22,6 @@ from gpu_consensus.threads import one_thread
 from gpu_consensus.weights import vote_weights
 
 _DENSE = 1500  # labels up to which all eigenvectors are found at once
-_BLOCK = 1 << 22  # counts in memory at a time
 
 
 def correspondence(
@@ -183,25 +181,18 @@ def _problem(task: Task, n_clusters: int) -> Problem:
 
 def _common(task: Task) -> IntArray:
     """Count the objects that carry two labels, for all pairs: (S, S)."""
-    ens, backend = task.ensemble, task.backend
+    ens, codes = task.ensemble, task.codes
     k = int(ens.n_labels.max())
-    problem = _problem(task, k)
     real = np.ones(int(ens.offsets[-1]), dtype=bool)
     real[ens.offsets[1:] - 1] = False
     first = np.concatenate([[0], np.cumsum(ens.n_labels)])
     common = np.empty((int(first[-1]), int(first[-1])), dtype=np.int64)
-    step = max(1, _BLOCK // (len(real) * k))
-    for begin in range(0, ens.n_partitions, step):
-        part = np.arange(begin, min(begin + step, ens.n_partitions))
-        # partitions take the place of restarts, so that labels are read once for all
-        codes, sizes = task.codes[part], ens.n_labels[part]
-        codes = np.where(codes == sizes[:, None], k, codes)
-        codes = codes.astype(smallest_unsigned(k))
-        with backend.memory_for("the labels that partitions share", ELSEWHERE):
-            there = problem.count(codes)
-        counts = backend.to_host(there)[real]
-        for q, i in enumerate(part):
-            common[:, first[i] : first[i + 1]] = counts[:, q, : ens.n_labels[i]]
+    # every partition is a labelling; its missing labels are clusters that nobody reads
+    for some, counts in count_many_by_cluster(
+        task.backend, ens.codes, ens.offsets, codes, k, task.memory_limit
+    ):
+        for q, i in enumerate(range(some.start, some.stop)):
+            common[:, first[i] : first[i + 1]] = counts[real, q, : ens.n_labels[i]]
     return common
 
 
