@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.checks import FloatArray, IntArray
+from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.log2 import x_log2_x
 
 TINY = 2.0**-100
@@ -67,6 +69,25 @@ class Segments:
         return np.repeat(x, self.sizes, axis=0)
 
 
+class PresentMarginals(NamedTuple):
+    """How many objects carry each label of an ensemble; "missing" is no label.
+
+    ``marginals`` (S,) are 0 in the rows for "missing"; ``present`` (r,) is how many
+    objects each partition has labelled.
+    """
+
+    segments: Segments
+    marginals: IntArray
+    present: IntArray
+
+
+def present_marginals(ensemble: Ensemble) -> PresentMarginals:
+    """Return the marginals of the labels that are there."""
+    segments = Segments(ensemble.offsets)
+    marginals = segments.present(ensemble.marginals)
+    return PresentMarginals(segments, marginals, segments.sum(marginals))
+
+
 class LabelSums(NamedTuple):
     """Sums of counts over the labels of each partition, (r, ...) each.
 
@@ -109,6 +130,27 @@ def partition_groups(offsets: IntArray, width: int) -> list[tuple[int, int]]:
         groups.append((first, last))
         first = last
     return groups
+
+
+def cost_table(
+    values: FloatArray, segments: Segments, present: IntArray
+) -> npt.NDArray[np.float32]:
+    """Return costs (S, R, K) as a table in which what is not there costs nothing.
+
+    That is a missing label, and any label of a partition without objects ``present``.
+    """
+    table = as_table(values)
+    table[segments.missing] = 0.0
+    table[segments.spread(present == 0)] = 0.0
+    return table
+
+
+def exact_sums(values: FloatArray) -> FloatArray:
+    """Add (r, R, K) up for each restart: (R,).
+
+    fsum is exact, so a sum depends on no order and not on the other restarts.
+    """
+    return np.array([math.fsum(values[:, q].ravel()) for q in range(values.shape[1])])
 
 
 def as_table(values: FloatArray) -> npt.NDArray[np.float32]:

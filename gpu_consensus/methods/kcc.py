@@ -18,9 +18,11 @@ from gpu_consensus.loop.problem import Rule
 from gpu_consensus.loop.segments import (
     LabelSums,
     Segments,
-    as_table,
+    cost_table,
+    exact_sums,
     label_sums,
     partition_groups,
+    present_marginals,
 )
 from gpu_consensus.loop.utilities import FLOOR, Formula, Utility, lp_norm, parse_utility
 from gpu_consensus.methods.call import Shared, open_task
@@ -162,10 +164,7 @@ class KccRule(Rule):
     ) -> None:
         self.formula = formula
         self._label_sums = label_sums
-        self.segments = Segments(ensemble.offsets)
-        self.marginals = ensemble.marginals.copy()
-        self.marginals[self.segments.missing] = 0
-        self.present = self.segments.sum(self.marginals)
+        self.segments, self.marginals, self.present = present_marginals(ensemble)
         # n_i mu(P^(i)): what one cluster of all objects would give
         self.baseline = formula.total(self.marginals[:, None], self.segments)[:, 0]
         self.weights = self._normalise(weights) if normalised else weights
@@ -219,11 +218,8 @@ class KccRule(Rule):
             segments = Segments(offsets[first : last + 1] - begin)
             n = self.fill_empty(counts[begin:end], segments, begin, end)
             weight = segments.spread(self.weights[first:last])[:, None, None]
-            block = as_table(weight * self.formula.divergence(n, segments))
-            block[segments.missing] = 0.0
-            # a partition in which nothing is present says nothing
-            block[segments.spread(self.present[first:last] == 0)] = 0.0
-            table[begin:end] = block
+            cost = weight * self.formula.divergence(n, segments)
+            table[begin:end] = cost_table(cost, segments, self.present[first:last])
         return table, None
 
     def fill_empty(
@@ -237,11 +233,7 @@ class KccRule(Rule):
 
     def objective(self, counts: Counts, absent: Counts | None = None) -> FloatArray:
         """Return F = sum_i w_i (sum_j n_+j mu(e_j) - sum_k n_k mu(m_k)), (R,)."""
-        total = self._weighted_totals(counts)
-        # fsum is exact, so F depends on no order and not on the other restarts
-        return np.array(
-            [self.unit - math.fsum(total[:, q].ravel()) for q in range(total.shape[1])]
-        )
+        return self.unit - exact_sums(self._weighted_totals(counts))
 
     def _weighted_totals(self, counts: Counts) -> FloatArray:
         """Return w_i n_k mu(m_k), (r, R, K)."""

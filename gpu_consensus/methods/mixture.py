@@ -14,7 +14,7 @@ from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.problem import Problem
-from gpu_consensus.loop.segments import Segments
+from gpu_consensus.loop.segments import Segments, present_marginals
 from gpu_consensus.methods.call import Task
 from gpu_consensus.result import Centroids
 from gpu_consensus.weights import vote_weights
@@ -57,9 +57,7 @@ class Model:
         self.n_samples = ens.n_samples
         self.n_clusters = task.k
         self.floor = floor
-        self.segments = Segments(ens.offsets)
-        self.marginals = ens.marginals.copy()
-        self.marginals[self.segments.missing] = 0
+        self.segments, self.marginals, _ = present_marginals(ens)
         self.exponents = vote_weights(task.weights)  # equal ones: the plain model
 
     def from_labels(self, assignment: Assignment) -> Mixture:

@@ -16,7 +16,14 @@ from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.problem import Rule
-from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
+from gpu_consensus.loop.segments import (
+    LabelSums,
+    as_table,
+    cost_table,
+    exact_sums,
+    label_sums,
+    present_marginals,
+)
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
 from gpu_consensus.weights import are_equal
@@ -126,10 +133,7 @@ class SecRule(Rule):
         label_sums: Callable[..., LabelSums] = label_sums,
     ) -> None:
         n, r = ensemble.n_samples, ensemble.n_partitions
-        self.segments = Segments(ensemble.offsets)
-        self.marginals = ensemble.marginals.copy()
-        self.marginals[self.segments.missing] = 0
-        self.present = self.segments.sum(self.marginals)
+        self.segments, self.marginals, self.present = present_marginals(ensemble)
         self.complete = not ensemble.n_missing.any()
         self.object_weight = np.zeros(n, dtype=np.int64)
         n_labels = np.zeros(n, dtype=np.int64)
@@ -206,25 +210,17 @@ class SecRule(Rule):
         n = self.segments.filled(counts, self.marginals)
         norm = self.segments.spread(np.maximum(weight, 1).astype(np.float64))
         square = self.segments.spread(self.segments.sum(n * n))
-        return self._finish(-(2.0 * (n / norm))), self._finish(square / norm / norm)
-
-    def _finish(self, values: FloatArray) -> Table:
-        table = as_table(values)
-        table[self.segments.missing] = 0.0
-        table[self.segments.spread(self.present == 0)] = 0.0
-        return table
+        return (
+            cost_table(-(2.0 * (n / norm)), self.segments, self.present),
+            cost_table(square / norm / norm, self.segments, self.present),
+        )
 
     def objective(self, counts: Counts, absent: Counts | None) -> FloatArray:
         """Return sum_l r_l / w_l - sum_i sum_k A_k / W_k^(i), (R,)."""
         weight, empty, sums = self.cluster_weight(counts, absent)
         gain = sums.square / np.maximum(weight, 1)
         gain[empty] = 0.0
-        return np.array(
-            [
-                self.constant - math.fsum(gain[:, q].ravel())
-                for q in range(gain.shape[1])
-            ]
-        )
+        return self.constant - exact_sums(gain)
 
     def value(self, objective: float, n_samples: int) -> float:
         """Return (1/n) sum_i sum_k A_k / W_k^(i)."""

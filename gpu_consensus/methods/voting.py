@@ -11,7 +11,13 @@ from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.problem import Rule
-from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
+from gpu_consensus.loop.segments import (
+    LabelSums,
+    cost_table,
+    exact_sums,
+    label_sums,
+    present_marginals,
+)
 
 
 class _Votes(Rule):
@@ -27,10 +33,7 @@ class _Votes(Rule):
         label_sums: Callable[..., LabelSums] = label_sums,
     ) -> None:
         self.weights = weights
-        self.segments = Segments(ensemble.offsets)
-        self.marginals = ensemble.marginals.copy()
-        self.marginals[self.segments.missing] = 0
-        self.present = self.segments.sum(self.marginals)
+        self.segments, self.marginals, self.present = present_marginals(ensemble)
         self.total = math.fsum(weights * self.present)
         self._sums = label_sums
         self.recipe = TableRecipe(
@@ -47,17 +50,12 @@ class _Votes(Rule):
 
     def finish(self, cost: FloatArray) -> Table:
         """Weigh the costs; missing labels and absent partitions cost nothing."""
-        table = as_table(self.segments.spread(self.weights)[:, None, None] * cost)
-        table[self.segments.missing] = 0.0
-        table[self.segments.spread(self.present == 0)] = 0.0
-        return table
+        weight = self.segments.spread(self.weights)[:, None, None]
+        return cost_table(weight * cost, self.segments, self.present)
 
     def sums(self, per_cluster: FloatArray) -> FloatArray:
         """Add (r, R, K) up over partitions and clusters, exactly."""
-        weighted = self.weights[:, None, None] * per_cluster
-        return np.array(
-            [math.fsum(weighted[:, q].ravel()) for q in range(weighted.shape[1])]
-        )
+        return exact_sums(self.weights[:, None, None] * per_cluster)
 
     def value(self, objective: float, n_samples: int) -> float:
         """Return the weighted share of labels that agree."""
