@@ -20,6 +20,7 @@ from gpu_consensus.encoding import (
 )
 from gpu_consensus.intake import encode_all, is_frame, split_columns
 from gpu_consensus.warn import warn
+from gpu_consensus.weights import are_equal
 
 Codes = npt.NDArray[Any]
 
@@ -399,7 +400,7 @@ class Ensemble:
         labels = _count(high, "label") if low == high else f"{low} to {high} labels"
         share = self.n_missing.sum() / (self.n_partitions * self.n_samples)
         missing = f"{share:.1%} missing" if share else "none missing"
-        weighted = ", weighted" if np.ptp(self._weights) > 1e-12 else ""
+        weighted = "" if are_equal(self._weights) else ", weighted"
         where = " mapped from disk" if is_mapped(self._codes) else ""
         return (
             f"Ensemble({_count(self.n_partitions, 'partition')} of "

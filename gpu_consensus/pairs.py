@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Backend, Codes
 from gpu_consensus.checks import FloatArray, IntArray
+from gpu_consensus.weights import are_equal
 
 _TILE = 1 << 22  # pairs in memory at a time
 _TILE_BYTES = 34  # counts, their weighted sums and the shares of one pair
@@ -38,7 +39,7 @@ class Pairs:
         self.backend = backend
         self.n_samples = int(codes.shape[1])
         values, group_of = np.unique(weights, return_inverse=True)
-        if np.ptp(weights) <= 1e-12:
+        if are_equal(weights):
             values, group_of = np.ones(1), np.zeros(len(weights), dtype=np.intp)
         # partitions of one weight are counted together, so they lie side by side
         if len(values) > 1:

@@ -15,6 +15,7 @@ from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.protocol import Counts, Table
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.backends.segments import present_marginals
 
 
 class ConvergenceWarning(UserWarning):
@@ -25,7 +26,7 @@ class ConvergenceWarning(UserWarning):
 class Centroids:
     """The counts n_kj behind a consensus, and the table that assigns new objects.
 
-    ``useful`` are the partitions that have a weight.
+    ``useful`` are the partitions that have a weight and labels.
     """
 
     ensemble: Ensemble
@@ -63,8 +64,7 @@ class Centroids:
         codes = ens.encode(labels)
         weight = None
         if self.row_table is not None:
-            marginals = ens.marginals.copy()
-            marginals[ens.offsets[1:] - 1] = 0
+            marginals = present_marginals(ens).marginals
             row = codes.astype(np.intp) + ens.offsets[:-1, None]
             weight = marginals[row].sum(axis=0).astype(np.float32)
         assigned = NumpyBackend().assign(

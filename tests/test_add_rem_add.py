@@ -1,12 +1,12 @@
 """AddRemAdd climbs of every backend, against loops over exact fractions."""
 
 import itertools
-from fractions import Fraction
 
 import kernel_matrix
 import numpy as np
 import oracles
 import pytest
+from climb_oracle import b, literal_climb, literal_matrix
 from conftest import emulated
 from cudaemu import configured, recording
 from hypothesis import given, settings
@@ -39,38 +39,6 @@ def draw(shape):
         rng, shape["n"], shape["n_labels"], shape["missing"]
     )
     return codes, np.array(shape["n_labels"])
-
-
-def literal_matrix(codes, n_labels):
-    n = codes.shape[1]
-    return [
-        [
-            sum(c[l] == c[m] != k_i for c, k_i in zip(codes, n_labels, strict=True))
-            for m in range(n)
-        ]
-        for l in range(n)
-    ]
-
-
-def b(matrix, members, threshold):
-    """The definition: similarities minus the threshold, summed, divided by |S|."""
-    total = sum(int(matrix[l][m]) for l in members for m in members)
-    return (total - Fraction(*threshold) * len(members) ** 2) / len(members)
-
-
-def literal_climb(matrix, start, threshold):
-    """Every set from the start on: flip the best object, the first of equals."""
-    members, path = {start}, [{start}]
-    while True:
-        best, chosen = b(matrix, members, threshold), None
-        for l in range(len(matrix)):
-            flipped = members ^ {l}
-            if flipped and b(matrix, flipped, threshold) > best:
-                best, chosen = b(matrix, flipped, threshold), flipped
-        if chosen is None:
-            return path
-        members = chosen
-        path.append(members)
 
 
 def equal(found, expected):

@@ -14,7 +14,7 @@ import pytest
 from conftest import HERE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_kcc import noisy
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus import backends

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from conftest import emulated
 from cudaemu import DeviceSpec, KernelFault, configured, recording
-from test_kcc import UTILITIES, noisy
+from emulated_devices import BIG, SMALL
+from oracles import UTILITIES
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import (
@@ -36,12 +38,6 @@ from gpu_consensus.loop import lloyd
 from gpu_consensus.methods.mixture import Model
 
 CASES = kernel_matrix.pairwise_cases() + kernel_matrix.WIDE
-BIG = DeviceSpec(multiprocessors=2)
-SMALL = DeviceSpec(  # tables must be staged piece by piece
-    multiprocessors=2,
-    shared_memory_optin=20 * 1024,
-    shared_memory_per_multiprocessor=24 * 1024,
-)
 both_devices = pytest.mark.parametrize(
     "device", [BIG, SMALL], ids=["resident", "tiled"]
 )

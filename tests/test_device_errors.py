@@ -9,8 +9,8 @@ import cudaemu
 import numpy as np
 import pytest
 from conftest import emulated
-from test_device_memory import outcomes
-from test_kcc import noisy
+from failing_memory import outcomes
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus import backends

@@ -3,10 +3,7 @@
 Allocations are made to fail one after the other, every one once, and from a size on.
 """
 
-import contextlib
 import importlib
-import re
-import traceback
 import warnings
 
 import kernel_matrix
@@ -14,7 +11,8 @@ import numpy as np
 import pytest
 from conftest import emulated
 from cudaemu import DeviceSpec
-from test_kcc import noisy
+from failing_memory import failing, outcomes
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend, cupy_backend
@@ -29,54 +27,6 @@ from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
 
 CASE = {"n": 65, "n_labels": 5, "n_clusters": 4, "n_restarts": 2, "repeat": 1}
-
-
-@contextlib.contextmanager
-def failing(cupy, fails):
-    """Let the allocations fail of which ``fails(number, size)`` is true."""
-    device = cupy.machine.device()
-    device.n_asked, device.fails = 0, fails
-    try:
-        yield device
-    finally:
-        device.fails = lambda number, nbytes: False
-
-
-def outcomes(cupy, work, first=1):
-    """Do the work with each allocation failing once, from the first on.
-
-    An outcome is "same", "warned" (and the same), "clear" for our own error, or the
-    place in the package where another error of memory came from.
-    """
-    with failing(cupy, lambda number, nbytes: False) as device:
-        work()
-        n_asked = device.n_asked
-    ended = []
-    for number in range(first, n_asked + 1):
-        with (
-            failing(cupy, lambda asked, nbytes, one=number: asked == one),
-            warnings.catch_warnings(record=True) as said,
-        ):
-            warnings.simplefilter("always")
-            try:
-                work()
-            except DeviceMemoryError as error:
-                cured = re.search(
-                    "; (lower n_init|lower n_clu|set memory_limit|ask for f|use back)",
-                    str(error),
-                )
-                ended.append("clear" if cured else str(error))
-            except MemoryError as error:
-                files = [
-                    frame.filename
-                    for frame in traceback.extract_tb(error.__traceback__)
-                ]
-                ended.append([name for name in files if "/gpu_consensus/" in name][-1])
-            else:
-                kinds = {warning.category for warning in said}
-                assert kinds <= {DeviceMemoryWarning}
-                ended.append("warned" if kinds else "same")
-    return ended
 
 
 @pytest.mark.parametrize(

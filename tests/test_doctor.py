@@ -7,9 +7,9 @@ import types
 import pytest
 from conftest import emulated
 from cudaemu import DeviceSpec, installed, make_cupy
+from emulated_devices import BIG
 from kernel_matrix import noting_forms
 from nvrtc import ARCHITECTURES
-from test_cupy_backend import BIG
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend

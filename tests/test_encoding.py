@@ -9,7 +9,7 @@ import weakref
 import numpy as np
 import pandas as pd
 import pytest
-from ensembles import (
+from encoding_oracle import (
     MIXED,
     NUMBERS,
     DeviceArray,

@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
-from ensembles import MIXED, assert_encodes, assert_same, tables
+from encoding_oracle import MIXED, assert_encodes, assert_same, tables
 from hypothesis import given
 from hypothesis import strategies as st
 

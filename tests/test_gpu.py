@@ -10,7 +10,8 @@ import kernel_matrix
 import numpy as np
 import pytest
 from conftest import NEEDS_GPU
-from test_kcc import UTILITIES, noisy
+from oracles import UTILITIES
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend, why_unavailable

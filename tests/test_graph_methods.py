@@ -6,11 +6,11 @@ import warnings
 import numpy as np
 import oracles
 import pytest
+from graph_cuts import PARTITIONERS, all_cuts, cut_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_ensembles import noisy
 from sklearn.metrics import normalized_mutual_info_score
-from test_kcc import noisy
-from test_partitioners import PARTITIONERS, all_cuts, cut_of
 
 import gpu_consensus as gpc
 from gpu_consensus.graphs.incidence import make_incidence

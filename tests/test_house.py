@@ -89,3 +89,14 @@ def test_files_that_a_guide_names_exist(guide):
     assert names or guide != "CONTRIBUTING.md"
     missing = [name for name in names if not (ROOT / name).exists()]
     assert not missing
+
+
+def test_no_module_of_tests_imports_another():
+    """What two of them need is in a module of its own, which holds no test."""
+    imports = r"^(?:from|import) (test_\w+)"
+    found = {
+        path.name: names
+        for path in (ROOT / "tests").rglob("*.py")
+        if (names := re.findall(imports, path.read_text(encoding="utf-8"), re.M))
+    }
+    assert not found

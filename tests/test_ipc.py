@@ -8,8 +8,8 @@ import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_kcc import noisy
-from test_voting import cost
+from oracles import vote_cost
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.loop import checkpoint
@@ -156,7 +156,8 @@ def test_a_sweep_with_gaps_and_weights_goes_by_the_members_present(seed, weighte
             continue
         found = [
             sum(
-                int(weights[i]) * cost("ipvc", labels, consensus, i, labels[x, i], k)
+                int(weights[i])
+                * vote_cost("ipvc", labels, consensus, i, labels[x, i], k)
                 for i in np.flatnonzero(labels[x] >= 0)
             )
             for k in range(3)

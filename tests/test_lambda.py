@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_kcc import noisy
-from test_task import coassociation
+from oracles import coassociation
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from bench.lambda_table import lambda_table

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import oracles
 import pytest
+from climb_oracle import b, literal_climb, literal_matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_add_rem_add import b, literal_climb, literal_matrix
-from test_kcc import noisy
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_kcc import noisy
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.arrays import to_host

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import far_rows
 import kernel_matrix
 import pytest
-import test_streams
 from conftest import emulated
 from cudaemu import configured
-from test_cupy_backend import BIG, SMALL
+from emulated_devices import BIG, SMALL
 from traffic import RESIDENT, Shape, measure
 
 from gpu_consensus.backends import choose_backend, cuda_compile
@@ -349,4 +348,3 @@ def test_the_list_is_as_the_readme_says():
     text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     readme = " ".join(text.split())
     assert f"finds each of {len(MUTANTS)} bugs put in on purpose" in readme
-    assert f"each of {len(test_streams.MUTANTS)} mistakes in those waits" in readme

@@ -12,7 +12,7 @@ import numpy as np
 import oracles
 import pytest
 from kernel_matrix import check_case, pairwise_cases
-from test_kcc import noisy
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend

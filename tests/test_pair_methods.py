@@ -8,10 +8,10 @@ import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import coassociation
+from random_ensembles import noisy
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
-from test_kcc import noisy
-from test_task import coassociation
 
 import gpu_consensus as gpc
 from gpu_consensus.methods.agglomerate import agglomerate, cut

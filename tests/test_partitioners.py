@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from graph_cuts import PARTITIONERS, all_cuts, cut_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -21,19 +22,6 @@ from gpu_consensus.graphs.kinds import (
     cut_weight,
 )
 
-PARTITIONERS = [
-    "spectral",
-    *(
-        pytest.param(
-            name,
-            marks=pytest.mark.skipif(
-                not installed(name), reason=f"{MODULES[name]} is not installed"
-            ),
-        )
-        for name in MODULES
-    ),
-]
-
 
 def random_graph(seed, m, density=0.6):
     rng = np.random.default_rng(seed)
@@ -50,24 +38,6 @@ def random_hypergraph(seed, m, n_edges):
     copies = rng.integers(1, 3, m).astype(float)
     incidence = sparse.csr_array(member.astype(float))
     return Hypergraph(incidence, weight, copies), member
-
-
-def cut_of(dense, parts):
-    m = len(dense)
-    return sum(
-        dense[u, v]
-        for u, v in itertools.combinations(range(m), 2)
-        if parts[u] != parts[v]
-    )
-
-
-def all_cuts(m, k, weights, cap):
-    """Every way to cut m vertices into k parts within the bound, once."""
-    for tail in itertools.product(range(k), repeat=m - 1):
-        parts = np.array((0, *tail))
-        load = np.bincount(parts, weights=weights, minlength=k)
-        if load.max() <= cap and (np.bincount(parts, minlength=k) > 0).all():
-            yield parts
 
 
 @pytest.mark.parametrize("partitioner", PARTITIONERS)

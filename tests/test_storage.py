@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ensembles import assert_same, tables
+from encoding_oracle import assert_same, tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

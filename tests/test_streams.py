@@ -12,7 +12,7 @@ import pytest
 from conftest import emulated
 from cudaemu import DeviceSpec, configured
 from cudaemu.stream import synchronize_all
-from test_kcc import noisy
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend, cupy_backend, streamed_codes
@@ -207,3 +207,9 @@ def test_work_that_is_done_at_once_hides_them_all(broken):
         if new == "pass":
             broken(old, new)
             run(two_passes, "at once", 0)
+
+
+def test_the_readme_says_how_many_there_are():
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    said = f"each of {len(MUTANTS)} mistakes in those waits"
+    assert said in " ".join(text.split())

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_kcc import noisy
+from oracles import coassociation
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus import memory
@@ -14,19 +15,6 @@ from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.pairs import Pairs
 
 pytestmark = pytest.mark.every_backend
-
-
-def coassociation(labels, weights):
-    """The definition, pair by pair."""
-    n = len(labels)
-    found = np.zeros((n, n))
-    for l in range(n):
-        for m in range(n):
-            both = (labels[l] >= 0) & (labels[m] >= 0)
-            if both.any():
-                same = both & (labels[l] == labels[m])
-                found[l, m] = weights[same].sum() / weights[both].sum()
-    return found
 
 
 @pytest.mark.parametrize("weighted", [False, True])

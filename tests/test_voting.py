@@ -1,13 +1,12 @@
 """IVC and IPVC against the literal algorithms, object by object."""
 
-from fractions import Fraction
-
 import numpy as np
 import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_kcc import noisy
+from oracles import vote_cost
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 
@@ -16,22 +15,9 @@ pytestmark = pytest.mark.every_backend
 METHODS = {"ivc": gpc.ivc, "ipvc": gpc.ipvc}
 
 
-def cost(method, labels, consensus, i, j, k):
-    """What label j of partition i costs in cluster k; exact."""
-    present = labels[:, i] >= 0
-    members = labels[present & (consensus == k), i]
-    if not len(members):  # no member present: the partition's own shares
-        members = labels[present, i]
-    counts = np.bincount(members)
-    if method == "ivc":
-        return Fraction(int(j != counts.argmax()))
-    same = int(counts[j]) if j < len(counts) else 0
-    return 1 - Fraction(same, len(members))
-
-
 def total(method, labels, consensus):
     return sum(
-        cost(method, labels, consensus, i, labels[l, i], consensus[l])
+        vote_cost(method, labels, consensus, i, labels[l, i], consensus[l])
         for l in range(len(labels))
         for i in range(labels.shape[1])
         if labels[l, i] >= 0
@@ -46,7 +32,7 @@ def literal(method, labels, consensus, n_clusters):
         for l in range(len(labels)):
             scores = [
                 sum(
-                    cost(method, labels, consensus, i, labels[l, i], k)
+                    vote_cost(method, labels, consensus, i, labels[l, i], k)
                     for i in range(labels.shape[1])
                     if labels[l, i] >= 0
                 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_kcc import noisy
+from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.methods import FINDERS

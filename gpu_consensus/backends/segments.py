@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +68,25 @@ class Segments:
         return np.repeat(x, self.sizes, axis=0)
 
 
+class PresentMarginals(NamedTuple):
+    """How many objects carry each label of an ensemble; "missing" is no label.
+
+    ``marginals`` (S,) are 0 in the rows for "missing"; ``present`` (r,) is how many
+    objects each partition has labelled.
+    """
+
+    segments: Segments
+    marginals: IntArray
+    present: IntArray
+
+
+def present_marginals(offsets: IntArray, marginals: IntArray) -> PresentMarginals:
+    """Return the marginals (S,) of an ensemble without those of "missing"."""
+    segments = Segments(offsets)
+    marginals = segments.present(marginals)
+    return PresentMarginals(segments, marginals, segments.sum(marginals))
+
+
 class LabelSums(NamedTuple):
     """Sums of counts over the labels of each partition, (r, ...) each.
 
@@ -109,6 +129,14 @@ def partition_groups(offsets: IntArray, width: int) -> list[tuple[int, int]]:
         groups.append((first, last))
         first = last
     return groups
+
+
+def exact_sums(values: FloatArray) -> FloatArray:
+    """Add (r, R, K) up for each restart: (R,).
+
+    fsum is exact, so a sum depends on no order and not on the other restarts.
+    """
+    return np.array([math.fsum(values[:, q].ravel()) for q in range(values.shape[1])])
 
 
 def as_table(values: FloatArray) -> npt.NDArray[np.float32]:

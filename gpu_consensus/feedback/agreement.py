@@ -6,14 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.device_memory import ELSEWHERE
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.loop.problem import Problem
-
-_COUNTS = 1 << 22  # counts in memory at a time
+from gpu_consensus.loop.count_by_cluster import count_many_by_cluster
 
 
 def agreement(
@@ -44,17 +40,10 @@ def agreement(
     [[1.0], [0.571]]
     """
     n_clusters = max(1, int(labels.max(initial=0)) + 1)
-    nobody = np.empty(0, dtype=np.intp)
-    problem = Problem(backend, ensemble.codes, ensemble.offsets, n_clusters, nobody)
-    assignment = np.where(labels < 0, n_clusters, labels)
-    assignment = assignment.astype(smallest_unsigned(n_clusters))
-    step = max(1, _COUNTS // (int(ensemble.offsets[-1]) * n_clusters))
     found = np.empty((ensemble.n_partitions, len(labels)))
-    for begin in range(0, len(labels), step):
-        some = slice(begin, begin + step)
-        with backend.memory_for("the labels that partitions share", ELSEWHERE):
-            there = problem.count(backend.to_device(assignment[some]))
-        counts = backend.to_host(there)
+    for some, counts in count_many_by_cluster(
+        backend, ensemble.codes, ensemble.offsets, labels, n_clusters
+    ):
         for i, start in enumerate(ensemble.offsets[:-1]):
             found[i, some] = _rand(counts[start : start + ensemble.n_labels[i]])
     return found

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.graphs.colours import refine_colours
+from gpu_consensus.weights import vote_weights
 
 if TYPE_CHECKING:
     from gpu_consensus.methods.call import Task
@@ -96,15 +97,12 @@ def make_incidence(task: Task) -> Incidence:
     matrix = csr_array((np.ones(len(indices)), indices, pointers), shape=shape)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    weight = np.ones(n_partitions)
-    if not task.equal_weights:
-        weight = task.weights * n_partitions
     return Incidence(
         matrix,
         copies,
         sizes[kept],
         owner[kept],
         np.argsort(np.argsort(kept)),
-        weight[owner[kept]],
+        vote_weights(task.weights)[owner[kept]],
         rank[distinct.group],
     )

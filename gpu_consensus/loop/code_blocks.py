@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device
-from gpu_consensus.backends.device_memory import ELSEWHERE, memory_for
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Assignment, Backend, Codes, Counts, Offsets
 
 
@@ -76,30 +74,3 @@ class CodeBlocks:
             part = self.backend.to_device(assignment[:, rows])
             self.backend.count(codes, self.offsets, None, part, counts)
         return counts
-
-
-def count_by_cluster(
-    backend: Backend,
-    codes: Codes,
-    offsets: Offsets,
-    labels: npt.NDArray[Any],
-    n_clusters: int,
-    memory_limit: int | None = None,
-) -> Counts:
-    """Count the labels of every cluster, (S, K), on the host.
-
-    Parameters
-    ----------
-    backend : Backend
-    codes, offsets : ndarray
-        As in the seam.
-    labels : ndarray of shape (n,)
-        The cluster of every object; ``n_clusters`` for those that do not count.
-    n_clusters : int
-    memory_limit : int, optional
-    """
-    assignment = labels.astype(smallest_unsigned(n_clusters))[None]
-    with memory_for(f"the labels of {n_clusters} clusters", ELSEWHERE):
-        blocks = CodeBlocks(backend, codes, offsets, memory_limit)
-        counts: Counts = backend.to_host(blocks.count(assignment, n_clusters))
-    return counts[:, 0]

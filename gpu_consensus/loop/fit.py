@@ -34,8 +34,8 @@ from gpu_consensus.loop.rule import Rule
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.loop.starts import Starts
-from gpu_consensus.backends.segments import Segments
 from gpu_consensus.progress import progress_bar
+from gpu_consensus.weights import useful_partitions
 
 _REFINE_EVERY, _REFINE_WINNER = 2**26, 2**30
 _TABLE_MEMORY = 256 << 20
@@ -216,7 +216,7 @@ def _first(
             rows,
             rows.blocks.backend,
             rule,
-            useful_partitions(ensemble, weights),
+            useful_partitions(ensemble.n_labels, weights),
             np.delete(np.arange(n_samples), rows.skip),
             n_clusters,
             seed_sequence(saved.random_state).spawn(options.n_init),
@@ -238,7 +238,7 @@ def _refine(
     """Refine the starts that ``options.refine`` names."""
     if options.refine is False or rows.n_clusters == 1:
         return
-    assert rule.formula is not None
+    assert rule.refinement is not None
     n_partitions, n_samples = rows.blocks.codes.shape
     one = n_samples * n_partitions * rows.n_clusters * refine_cost
     every = list(range(len(starts.history)))
@@ -252,7 +252,7 @@ def _refine(
     lock = threading.Lock()
     # NumPy's many small steps hold the GIL, and a function of the caller's own is
     # called from no thread but the caller's
-    if not has_compiled_refinement(rule.formula):
+    if not has_compiled_refinement(rule.refinement.formula):
         threads = 1
     with progress_bar(progress, "refine", len(every)) as advance:
         advance(len(every) - len(todo))
@@ -300,14 +300,11 @@ def _refine_start(
     options: LoopOptions,
 ) -> _Refined:
     """Refine one start, and keep its objective after every sweep."""
-    assert rule.formula is not None
-    assert rule.parts is not None
+    assert rule.refinement is not None
     history: list[float] = []
     finished = refine(
         codes,
-        rule.formula,
-        Segments(rule.parts.offsets),
-        rule.parts.weights,
+        *rule.refinement,
         assignment,
         counts,
         max_sweeps=options.max_iter,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Assignment
+from gpu_consensus.splitmix import splitmix64
 
 
 def hash_assignments(
@@ -31,13 +32,5 @@ def hash_assignments(
             word = xp.arange(begin, end, dtype=np.uint64)
             word *= np.uint64(n_clusters + 1)
             word += row[begin:end].astype(np.uint64)
-            found[a : a + 1] += _mix(word).sum(dtype=np.uint64)
+            found[a : a + 1] += splitmix64(word).sum(dtype=np.uint64)
     return found
-
-
-def _mix(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Spread 64 bits (splitmix64), so that sums of words tell assignments apart."""
-    word = word + np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))

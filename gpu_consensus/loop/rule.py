@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Backend, Counts, Table
 from gpu_consensus.backends.recipe import TableRecipe, make_tables
+from gpu_consensus.backends.segments import Segments
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.utilities import Formula
+
+
+class Refinement(NamedTuple):
+    """By how much a single move changes an objective: what refinement works with."""
+
+    formula: Formula
+    segments: Segments
+    weights: FloatArray
 
 
 class Rule(Protocol):
@@ -31,11 +40,11 @@ class Rule(Protocol):
     """How backends make the table; without one, ``table`` makes it on the host."""
     fingerprint: str | None = None
     """What tells it from other rules on the same data, for checkpoints."""
-    formula: Formula | None = None
-    """The exact change of the objective by a single move, for rules that know it."""
+    refinement: Refinement | None = None
+    """For rules that know how a single move changes the objective."""
 
     def table(
-        self, counts: Counts, absent: Counts | None
+        self, counts: Counts, absent: Counts | None = None
     ) -> tuple[Table, Table | None]:
         """Return ``table`` (S, R, K) and ``row_table`` or None, from host to host."""
         assert self.recipe is not None, "a rule without a recipe makes its own table"

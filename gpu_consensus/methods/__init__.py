@@ -7,6 +7,7 @@ from typing import Any
 
 from gpu_consensus.checks import check_choice
 from gpu_consensus.methods.best import best
+from gpu_consensus.methods.borda import borda
 from gpu_consensus.methods.correspondence import correspondence
 from gpu_consensus.methods.cspa import cspa
 from gpu_consensus.methods.cvote import cvote
@@ -25,7 +26,7 @@ from gpu_consensus.methods.mcla import mcla
 from gpu_consensus.methods.qmi import qmi
 from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
-from gpu_consensus.methods.vote import borda, vote
+from gpu_consensus.methods.vote import vote
 from gpu_consensus.options import check_options, finds_n_clusters, option_names
 from gpu_consensus.result import Consensus
 

@@ -11,8 +11,8 @@ import numpy as np
 from gpu_consensus import metrics
 from gpu_consensus.checks import check_choice
 from gpu_consensus.contingency import Encoded
+from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.methods.call import Shared, Task, open_task
-from gpu_consensus.methods.disagreement import count_labels
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
@@ -132,7 +132,14 @@ def _completed(task: Task, i: int) -> Encoded:
     codes, k_i = task.codes[i], int(task.ensemble.n_labels[i])
     absent = np.flatnonzero(codes == k_i)
     if absent.size:
-        counts = count_labels(task, codes, k_i)
+        counts = count_by_cluster(
+            task.backend,
+            task.ensemble.codes,
+            task.ensemble.offsets,
+            codes,
+            k_i,
+            task.memory_limit,
+        )
         rule = IpvcRule(task.ensemble, task.weights)
         table, _ = rule.table(counts[:, None])
         others = np.ascontiguousarray(task.codes[:, absent])

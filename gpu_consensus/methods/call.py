@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend, require_device
-from gpu_consensus.backends.device_memory import ELSEWHERE
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Backend, Codes, Counts, Table
 from gpu_consensus.checks import (
     FloatArray,
@@ -23,9 +21,9 @@ from gpu_consensus.checks import (
     seed_sequence,
 )
 from gpu_consensus.ensemble import Ensemble, as_ensemble
+from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.loop.fit import LoopOptions, fit
 from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem
 from gpu_consensus.methods.distinct import (
     Distinct,
     check_distinct_rows,
@@ -36,6 +34,7 @@ from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.pairs import Pairs
 from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
 from gpu_consensus.warn import warn
+from gpu_consensus.weights import are_equal, useful_partitions
 
 
 class Shared(NamedTuple):
@@ -94,15 +93,19 @@ class Task:
     @cached_property
     def useful(self) -> npt.NDArray[np.intp]:
         """The given partitions that say something: with a weight and with labels."""
-        return np.flatnonzero((self.given_weights > 0) & (self.given.n_labels > 0))
+        return useful_partitions(self.given.n_labels, self.given_weights)
+
+    @cached_property
+    def labelled(self) -> npt.NDArray[np.intp]:
+        """The given objects that have a label."""
+        return np.delete(np.arange(self.given.n_samples), self.skip)
 
     @cached_property
     def ensemble(self) -> Ensemble:
         """Without the objects that have no label and the partitions of no use."""
         if not self.skip.size and self.useful.size == self.given.n_partitions:
             return self.given
-        rows = np.delete(np.arange(self.given.n_samples), self.skip)
-        return self.given.subset(rows=rows, partitions=self.useful)
+        return self.given.subset(rows=self.labelled, partitions=self.useful)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -119,13 +122,21 @@ class Task:
     @property
     def equal_weights(self) -> bool:
         """Whether all partitions weigh the same."""
-        return bool(np.ptp(self.weights) <= 1e-12)
+        return are_equal(self.weights)
 
     @property
     def k(self) -> int:
         """The number of clusters, for methods that are told it."""
         assert self.n_clusters is not None
         return self.n_clusters
+
+    def for_all_objects(self, rows: FloatArray) -> FloatArray:
+        """Return rows of the labelled objects with rows of 0 for those without."""
+        if not self.skip.size:
+            return rows
+        whole = np.zeros((self.given.n_samples, *rows.shape[1:]))
+        whole[self.labelled] = rows
+        return whole
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this call.
@@ -203,8 +214,15 @@ class Task:
         """
         used, compact = np.unique(to_host(labels), return_inverse=True)
         whole = np.full(self.given.n_samples, -1, dtype=np.int32)
-        whole[np.delete(np.arange(len(whole)), self.skip)] = compact.ravel()
-        counts = self._count(whole, len(used))
+        whole[self.labelled] = compact.ravel()
+        counts = count_by_cluster(
+            self.backend,
+            self.given.codes,
+            self.given.offsets,
+            whole,
+            len(used),
+            self.memory_limit,
+        )
         table, _ = IpvcRule(self.given, self.given_weights).table(counts[:, None])
         past = np.asarray(history, dtype=np.float64)
         return self._leave(
@@ -255,27 +273,7 @@ class Task:
     def _centroids(
         self, counts: Counts, table: Table, row_table: Table | None
     ) -> Centroids:
-        useful = np.flatnonzero(self.given_weights > 0)
-        return Centroids(self.given, counts, table, row_table, useful)
-
-    def _count(self, labels: npt.NDArray[np.int32], n_clusters: int) -> Counts:
-        """Count the labels of the given ensemble by cluster, (S, K)."""
-        ens = self.given
-        problem = Problem(
-            self.backend,
-            ens.codes,
-            ens.offsets,
-            n_clusters,
-            self.skip,
-            self.memory_limit,
-        )
-        assignment = np.where(labels < 0, n_clusters, labels)
-        assignment = assignment.astype(smallest_unsigned(n_clusters))[None]
-        what = f"the labels of {n_clusters} clusters"
-        with self.backend.memory_for(what, ELSEWHERE):
-            counts = problem.count(self.backend.to_device(assignment))
-        found: Counts = self.backend.to_host(counts)[:, 0]
-        return found
+        return Centroids(self.given, counts, table, row_table, self.useful)
 
 
 def open_task(

@@ -8,21 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.device_memory import ELSEWHERE
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_int
 from gpu_consensus.kmeans import kmeans
-from gpu_consensus.loop.problem import Problem
+from gpu_consensus.loop.count_by_cluster import count_many_by_cluster
+from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.backends.segments import as_table
 from gpu_consensus.memory import check_memory
-from gpu_consensus.methods.alignment import match, vote_weights
+from gpu_consensus.methods.alignment import match
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
 from gpu_consensus.threads import one_thread
+from gpu_consensus.weights import vote_weights
 
 _DENSE = 1500  # labels up to which all eigenvectors are found at once
-_BLOCK = 1 << 22  # counts in memory at a time
 
 
 def correspondence(
@@ -161,7 +160,7 @@ class Labels:
         )
         self.common = _common(task).astype(np.float64)
         self.partition = np.repeat(np.arange(len(n_labels)), n_labels)
-        weights = vote_weights(task)
+        weights = vote_weights(task.weights)
         self.weight = weights[self.partition]
         self.size = np.diag(self.common).copy()
         self.scale = float(weights.sum())
@@ -173,34 +172,28 @@ class Labels:
         return np.flatnonzero(self.partition == i)
 
 
-def _problem(task: Task, n_clusters: int) -> Problem:
-    ens, nobody = task.ensemble, np.empty(0, dtype=np.intp)
-    return Problem(
-        task.backend, ens.codes, ens.offsets, n_clusters, nobody, task.memory_limit
-    )
+def _blocks(task: Task, n_columns: int) -> Iterator[Codes]:
+    """Yield the codes of one range of objects after another."""
+    ens = task.ensemble
+    blocks = CodeBlocks(task.backend, ens.codes, ens.offsets, task.memory_limit)
+    for _, codes in blocks.blocks(n_columns):
+        yield codes
 
 
 def _common(task: Task) -> IntArray:
     """Count the objects that carry two labels, for all pairs: (S, S)."""
-    ens, backend = task.ensemble, task.backend
+    ens, codes = task.ensemble, task.codes
     k = int(ens.n_labels.max())
-    problem = _problem(task, k)
     real = np.ones(int(ens.offsets[-1]), dtype=bool)
     real[ens.offsets[1:] - 1] = False
     first = np.concatenate([[0], np.cumsum(ens.n_labels)])
     common = np.empty((int(first[-1]), int(first[-1])), dtype=np.int64)
-    step = max(1, _BLOCK // (len(real) * k))
-    for begin in range(0, ens.n_partitions, step):
-        part = np.arange(begin, min(begin + step, ens.n_partitions))
-        # partitions take the place of restarts, so that labels are read once for all
-        codes, sizes = task.codes[part], ens.n_labels[part]
-        codes = np.where(codes == sizes[:, None], k, codes)
-        codes = codes.astype(smallest_unsigned(k))
-        with backend.memory_for("the labels that partitions share", ELSEWHERE):
-            there = problem.count(codes)
-        counts = backend.to_host(there)[real]
-        for q, i in enumerate(part):
-            common[:, first[i] : first[i + 1]] = counts[:, q, : ens.n_labels[i]]
+    # every partition is a labelling; its missing labels are clusters that nobody reads
+    for some, counts in count_many_by_cluster(
+        task.backend, ens.codes, ens.offsets, codes, k, task.memory_limit
+    ):
+        for q, i in enumerate(range(some.start, some.stop)):
+            common[:, first[i] : first[i + 1]] = counts[real, q, : ens.n_labels[i]]
     return common
 
 
@@ -298,7 +291,7 @@ def _vote(
     there = backend.to_device(table)
     found = [
         backend.to_host(backend.assign(codes, ens.offsets, there).assignment)[0]
-        for _, codes in _problem(task, task.k).blocks(1)
+        for codes in _blocks(task, 1)
     ]
     return np.concatenate(found).astype(np.intp)
 
@@ -328,7 +321,7 @@ def _svd(task: Task, labels: Labels, n_init: int) -> Consensus:
     there = backend.to_device(table)
     sums = [
         backend.to_host(backend.scores(codes, ens.offsets, there))[:, 0]
-        for _, codes in _problem(task, task.k).blocks(table.shape[2])
+        for codes in _blocks(task, table.shape[2])
     ]
     points = np.concatenate(sums)
     seeds = task.rng().integers(2**31, size=n_init)

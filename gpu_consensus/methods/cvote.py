@@ -10,15 +10,11 @@ import numpy.typing as npt
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
 from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.agglomerate import agglomerate, cut
-from gpu_consensus.methods.alignment import (
-    for_all_objects,
-    match,
-    overlaps,
-    vote_weights,
-)
+from gpu_consensus.methods.alignment import match, overlaps
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.distinct import Distinct
 from gpu_consensus.result import Consensus
+from gpu_consensus.weights import vote_weights
 
 
 def cvote(
@@ -116,7 +112,7 @@ def cvote(
         objective=before - kept,
         value=kept,
         details={
-            "votes": for_all_objects(task, votes[distinct.group]),
+            "votes": task.for_all_objects(votes[distinct.group]),
             "order": task.useful[order],
             "merged": merged,
         },
@@ -150,7 +146,7 @@ def _votes(
 ) -> FloatArray:
     """Return the averaged votes of each group of equal objects, (m, k)."""
     codes, n_labels = task.codes[:, distinct.first], task.ensemble.n_labels
-    size, weights = distinct.size, vote_weights(task)
+    size, weights = distinct.size, vote_weights(task.weights)
     k = int(n_labels[order[0]])
     total, weight = np.zeros((len(size), k)), np.zeros(len(size))
     reference, known = total, weight > 0

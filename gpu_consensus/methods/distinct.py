@@ -11,6 +11,7 @@ from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.protocol import Codes
 from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.weights import useful_partitions
 
 
 class Distinct(NamedTuple):
@@ -54,7 +55,7 @@ def find_unlabelled(
     ensemble: Ensemble, weights: FloatArray, on_unlabelled: str
 ) -> npt.NDArray[np.intp]:
     """Return the objects that no partition of positive weight has labelled."""
-    useful = np.flatnonzero(weights > 0)
+    useful = useful_partitions(ensemble.n_labels, weights)
     if (ensemble.n_missing[useful] == 0).any():
         return np.empty(0, dtype=np.intp)
     absent = np.ones(ensemble.n_samples, dtype=bool)
@@ -79,7 +80,7 @@ def check_distinct_rows(
     skip: npt.NDArray[np.intp],
 ) -> None:
     """Raise an error if fewer than ``n_clusters`` objects differ in their labels."""
-    useful = np.flatnonzero(weights > 0)
+    useful = useful_partitions(ensemble.n_labels, weights)
     found: set[bytes] = set()
     begin, step = 0, max(64, 2 * n_clusters)
     while begin < ensemble.n_samples and len(found) < n_clusters:

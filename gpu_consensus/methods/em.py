@@ -131,7 +131,7 @@ def em(
     model = Model(task, _check_smoothing(smoothing, task))
     best: _End | None = None
     number = n_init if isinstance(init, str) else 1
-    shortage = task.backend.memory_for(
+    shortage = memory_for(
         "the starts that run together",
         "lower n_init or n_clusters, or set memory_limit",
     )
@@ -152,7 +152,7 @@ def em(
         history=-np.array(best.history),
         converged=best.converged,
         max_iter=max_iter,
-        proba=_for_all(task, proba[:, used]),
+        proba=task.for_all_objects(proba[:, used]),
     )
     assert result.centroids is not None
     return _with_parameters(result, result.centroids, task, model, best.mixture, used)
@@ -209,20 +209,26 @@ def _first_mixtures(
         return
     if isinstance(init, str):
         rule = IpvcRule(task.ensemble, task.weights)  # its costs make seeds "careful"
-        assignment = seed_starts(
-            init,
-            task.ensemble,
-            model.problem,
-            rule,
-            task.weights,
-            n_init,
-            seed_sequence(task.random_state),
+        rows = LocalRows(model.blocks, task.k, np.empty(0, dtype=np.intp))
+        rows.start(
+            seed_starts(
+                init,
+                task.ensemble,
+                rows,
+                task.backend,
+                rule,
+                np.arange(task.ensemble.n_partitions),
+                np.arange(task.ensemble.n_samples),
+                task.k,
+                seed_sequence(task.random_state).spawn(n_init),
+            )
         )
+        assignment = np.stack([rows.labels(q) for q in range(n_init)])
     else:
         given = encode_init(init, task.given.n_samples, task.k)
         assignment = np.delete(given, task.skip, axis=1)
     limit = _TABLE_MEMORY if task.memory_limit is None else task.memory_limit
-    together = max(1, limit // (64 * int(model.problem.offsets[-1]) * task.k))
+    together = max(1, limit // (64 * int(model.blocks.offsets[-1]) * task.k))
     for first in range(0, len(assignment), together):
         yield first, model.from_labels(assignment[first : first + together])
 
@@ -265,15 +271,6 @@ def _check_smoothing(smoothing: Any, task: Task) -> float:
             "all have it; use a smaller one."
         )
     return floor
-
-
-def _for_all(task: Task, proba: FloatArray) -> FloatArray:
-    """Give objects without any label a row of zeros."""
-    if not task.skip.size:
-        return proba
-    whole = np.zeros((task.given.n_samples, proba.shape[1]))
-    whole[np.delete(np.arange(len(whole)), task.skip)] = proba
-    return whole
 
 
 def _with_parameters(

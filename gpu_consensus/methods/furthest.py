@@ -120,7 +120,7 @@ def furthest(
             if n_clusters is None and now.objective >= found.objective:
                 break
             found, nearest, centres = now, labels.copy(), list(chosen)
-    objects = np.delete(np.arange(task.given.n_samples), task.skip)
+    objects = task.labelled
     return task.result(
         nearest[distinct.group],
         objective=found.objective,

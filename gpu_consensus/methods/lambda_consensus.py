@@ -38,6 +38,7 @@ from gpu_consensus.options import check_options, option_names
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
 from gpu_consensus.warn import warn
+from gpu_consensus.weights import useful_partitions
 
 CONSENSUS: dict[str, Callable[..., Consensus]] = {**METHODS, "prc": prc_consensus}
 FEEDBACKS = ("consensus", "all")
@@ -343,7 +344,8 @@ def _count_distinct(ensemble: Ensemble, weights: FloatArray, enough: int) -> int
     try:
         check_distinct_rows(ensemble, weights, enough, skip)
     except ValueError:
-        rows = np.delete(to_host(ensemble.codes)[weights > 0], skip, axis=1).T
+        useful = useful_partitions(ensemble.n_labels, weights)
+        rows = np.delete(to_host(ensemble.codes)[useful], skip, axis=1).T
         return len(np.unique(rows, axis=0))
     return enough
 

@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.add_rem_add import bytes_beside, count_labels, score
 from gpu_consensus.backends.device_memory import ELSEWHERE, DeviceMemoryWarning
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Codes, Counts, Threshold
 from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
-from gpu_consensus.loop.problem import Problem
+from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.memory import available_memory
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.progress import Advance, progress_bar
@@ -304,11 +303,10 @@ def _count(
     task: Task, codes: Codes, n_labels: IntArray, labels: IntArray, n_clusters: int
 ) -> Counts:
     """Count the labels of each cluster, (S, K); missing ones are 0."""
-    backend, offsets = task.backend, _offsets(n_labels)
-    nobody = np.empty(0, dtype=np.intp)
-    problem = Problem(backend, codes, offsets, n_clusters, nobody, task.memory_limit)
-    assignment = labels.astype(smallest_unsigned(n_clusters))[None]
-    counts: Counts = backend.to_host(problem.count(assignment))[:, 0].copy()
+    offsets = _offsets(n_labels)
+    counts: Counts = count_by_cluster(
+        task.backend, codes, offsets, labels, n_clusters, task.memory_limit
+    ).copy()
     counts[offsets[1:] - 1] = 0
     return counts
 
