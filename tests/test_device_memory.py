@@ -17,8 +17,8 @@ from cudaemu import DeviceSpec
 from test_kcc import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus.backends import choose_backend, cupy_backend
-from gpu_consensus.backends.add_rem_add import bytes_beside
+from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends.cuda_launcher import Launcher
 from gpu_consensus.backends.device_memory import (
     DeviceMemoryError,
     DeviceMemoryWarning,
@@ -27,6 +27,7 @@ from gpu_consensus.backends.device_memory import (
 )
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
+from gpu_consensus.methods.climbs import bytes_beside, climb_all
 
 CASE = {"n": 65, "n_labels": 5, "n_clusters": 4, "n_restarts": 2, "repeat": 1}
 
@@ -198,7 +199,7 @@ def test_rounds_end_with_the_same_labels_or_a_clear_error(emulated_cupy):
 
 def test_waves_of_climbs_are_halved(emulated_cupy):
     codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(1)
-    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
+    expected = climb_all(codes, n_labels, starts, threshold)
     backend, done = choose_backend("cupy", None), []
     held = backend.hold(codes)
     with (
@@ -206,9 +207,7 @@ def test_waves_of_climbs_are_halved(emulated_cupy):
         failing(emulated_cupy, lambda number, nbytes: 2000 < nbytes < 6000),
         pytest.warns(DeviceMemoryWarning) as said,
     ):
-        found = backend.add_rem_add(
-            held, n_labels, starts, threshold, None, done.append
-        )
+        found = climb_all(held, n_labels, starts, threshold, None, done.append)
     assert [str(warning.message).split()[-1] for warning in said] == ["16.", "8."]
     assert done == [8] * 5
     for got, right in zip(found, expected, strict=True):
@@ -291,7 +290,9 @@ def test_codes_of_least_squares_that_do_not_fit_are_an_error_before_any_climb(
 ):
     climbed = []
     monkeypatch.setattr(
-        cupy_backend, "add_rem_add", lambda *arguments: climbed.append(arguments)
+        importlib.import_module("gpu_consensus.methods.least_squares"),
+        "climb_all",
+        lambda *arguments: climbed.append(arguments),
     )
     ens = gpc.Ensemble(noisy(0, n=250, r=60)[0])
     assert ens.codes.nbytes == 15_000
@@ -307,7 +308,7 @@ def test_codes_of_least_squares_that_do_not_fit_are_an_error_before_any_climb(
     assert not climbed
 
 
-def test_codes_leave_the_climbs_their_room(emulated_cupy):
+def test_codes_leave_the_climbs_their_room(emulated_cupy, monkeypatch):
     """Codes that fit the device are not held if the climbs beside them do not fit."""
     backend, codes = choose_backend("cupy", None), np.zeros((4, 1000), np.uint8)
     free = backend.gpu.free_memory()
@@ -320,8 +321,9 @@ def test_codes_leave_the_climbs_their_room(emulated_cupy):
             backend = choose_backend("cupy", None)
             device, held = cupy.machine.device(), backend.hold(codes)
             before = device.used
-            backend.gpu.free_memory = lambda: 0  # one climb at a time
-            backend.add_rem_add(held, np.full(2, 1), np.arange(min(n, 40)), (0, 1))
+            with monkeypatch.context() as patch:
+                patch.setattr(Launcher, "free_memory", lambda gpu: 0)  # one at a time
+                climb_all(held, np.full(2, 1), np.arange(min(n, 40)), (0, 1))
             assert device.peak - before <= bytes_beside(n)
 
 
@@ -336,7 +338,7 @@ def test_no_room_for_a_single_climb_says_what_helps(emulated_cupy):
             failing(emulated_cupy, lambda number, nbytes, low=first: number >= low),
             pytest.raises(DeviceMemoryError, match="; use backend='numba'") as error,
         ):
-            backend.add_rem_add(held, n_labels, starts, threshold)
+            climb_all(held, n_labels, starts, threshold)
         said.add(str(error.value).split(";")[0].split("left for ")[1])
     assert said == {"climbs among 12 objects", "one object at a time"}
 

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, size_text
-from gpu_consensus.backends.cuda_add_rem_add import add_rem_add
 from gpu_consensus.backends.cuda_compile import stage
 from gpu_consensus.backends.cuda_launcher import (
     MOST_GRID_Y,
@@ -25,8 +24,6 @@ from gpu_consensus.backends.device_assign import assign_rows
 from gpu_consensus.backends.device_counts import count_rows, weigh_rows
 from gpu_consensus.backends.device_errors import cuda_errors
 from gpu_consensus.backends.device_memory import (
-    ELSEWHERE,
-    DeviceMemoryError,
     DeviceMemoryWarning,
     cured_by,
     for_fewer,
@@ -40,17 +37,14 @@ from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,
-    Climbs,
     Coassociation,
     Codes,
     Counts,
     Offsets,
     Table,
-    Threshold,
 )
 from gpu_consensus.backends.streamed_codes import LARGE, StreamedCodes, upload
 from gpu_consensus.loop.segments import LabelSums, label_sums
-from gpu_consensus.progress import Advance
 from gpu_consensus.warn import warn
 
 if TYPE_CHECKING:
@@ -377,23 +371,3 @@ class CupyBackend:
     ) -> Coassociation:
         """See the Protocol."""
         return count_pairs(self, held, n_labels, rows, columns)
-
-    def add_rem_add(
-        self,
-        codes: Any,
-        n_labels: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-        threshold: Threshold,
-        similarity: Any = None,
-        advance: Advance | None = None,
-    ) -> Climbs:
-        """See the Protocol; codes that do not fit the device need the similarities."""
-        if isinstance(codes, StreamedCodes) and similarity is None:
-            raise DeviceMemoryError(
-                "the device has no memory left for the codes of least_squares, "
-                f"{size_text(codes.host.nbytes)}; {ELSEWHERE}."
-            )
-        with cuda_errors(), stage("add_rem_add"):
-            return add_rem_add(
-                self.gpu, codes, n_labels, starts, threshold, similarity, advance
-            )

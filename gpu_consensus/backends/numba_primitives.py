@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends import numba_assign, numba_counts, numba_tables
-from gpu_consensus.backends.numba_add_rem_add import add_rem_add
 from gpu_consensus.backends.numba_jit import for_each
 from gpu_consensus.backends.numba_layout import (
     as_protocol,
@@ -21,17 +20,14 @@ from gpu_consensus.backends.numpy_backend import NumpyBackend, smallest_unsigned
 from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,
-    Climbs,
     Coassociation,
     Codes,
     Counts,
     Offsets,
     Table,
     TableRecipe,
-    Threshold,
 )
 from gpu_consensus.loop.segments import LabelSums
-from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
     from gpu_consensus.loop.problem import Rule
@@ -374,26 +370,6 @@ class NumbaPrimitives(NumpyBackend):
         if complete:
             both += (left != missing[:, None]).sum(axis=0, dtype=np.int32)[:, None]
         return Coassociation(same, both)
-
-    def add_rem_add(
-        self,
-        codes: Any,
-        n_labels: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-        threshold: Threshold,
-        similarity: Any = None,
-        advance: Advance | None = None,
-    ) -> Climbs:
-        """See the Protocol."""
-        return add_rem_add(
-            codes,
-            n_labels,
-            starts,
-            threshold,
-            similarity,
-            advance,
-            n_threads=self.n_threads,
-        )
 
     def _over(self, work: Any, size: int, operations: int, parts: int = _PARTS) -> None:
         """Cut ``size`` things into ranges and work on them on all threads."""

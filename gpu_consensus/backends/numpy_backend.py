@@ -13,21 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.add_rem_add import climb_all, numpy_climber
 from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,
-    Climbs,
     Coassociation,
     Codes,
     Counts,
     Offsets,
     Table,
-    Threshold,
 )
 from gpu_consensus.checks import check_int
 from gpu_consensus.loop.segments import LabelSums, label_sums
-from gpu_consensus.progress import Advance
 
 if TYPE_CHECKING:
     from gpu_consensus.loop.problem import Rule
@@ -274,19 +270,6 @@ class NumpyBackend:
     ) -> Coassociation:
         """See the Protocol."""
         return self.coassociation(held, n_labels, rows, columns)
-
-    def add_rem_add(
-        self,
-        codes: Any,
-        n_labels: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-        threshold: Threshold,
-        similarity: Any = None,
-        advance: Advance | None = None,
-    ) -> Climbs:
-        """See the Protocol."""
-        climber = numpy_climber(codes, n_labels, starts, threshold, similarity)
-        return climb_all([climber] * self.n_threads, len(starts), advance)
 
     def _for_each(self, work: Callable[[slice], None], size: int, tile: int) -> None:
         """Do the work tile by tile, on all threads; tiles are independent."""

@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.progress import Advance
-
 if TYPE_CHECKING:
     from gpu_consensus.loop.problem import Rule
     from gpu_consensus.loop.segments import LabelSums
@@ -35,8 +33,6 @@ Assignment = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
 Table = npt.NDArray[np.float32]
 Offsets = npt.NDArray[np.int64]
-Threshold = tuple[int, int]
-"""A number p / q as (p, q), q > 0."""
 
 
 class Assigned(NamedTuple):
@@ -65,27 +61,6 @@ class Groups(NamedTuple):
     """(G,), the first object of each row."""
     times: npt.NDArray[np.int32]
     """(G,), how many objects have it."""
-
-
-class Climbs(NamedTuple):
-    """Where climbs from several starts end, on the host.
-
-    Attributes
-    ----------
-    total : ndarray of shape (n_starts,), int64
-        Sum of a_lm over the last set.
-    n_flips : ndarray of shape (n_starts,), int64
-        Objects flipped in or out on the way.
-    which : ndarray of shape (n_starts,), int64
-        The row of ``sets`` that holds the last set.
-    sets : ndarray of shape (n_sets, ceil(n / 8)), uint8
-        Distinct last sets as packed bits, in the order of their first start.
-    """
-
-    total: npt.NDArray[np.int64]
-    n_flips: npt.NDArray[np.int64]
-    which: npt.NDArray[np.int64]
-    sets: npt.NDArray[np.uint8]
 
 
 class TableRecipe(NamedTuple):
@@ -318,31 +293,5 @@ class Backend(Protocol):
         """As ``coassociation``, of ``hold``'s codes and with the counts on the host.
 
         Neither the codes nor the tile have to fit the memory of a device.
-        """
-        ...
-
-    def add_rem_add(
-        self,
-        codes: Any,
-        n_labels: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-        threshold: Threshold,
-        similarity: Any = None,
-        advance: Advance | None = None,
-    ) -> Climbs:
-        """Climb from every start to a set that no single flip betters. Equal.
-
-        ``codes`` is what ``hold`` returned; if they do not fit the memory of a device,
-        ``similarity`` is needed.
-        With a_lm the number of partitions in which l and m share a label, the climb
-        from ``starts[x]`` begins with the set of that object alone and flips, in or
-        out, the one object that raises b(S) = (q sum a_lm - p |S|^2) / |S| most, until
-        none does; S keeps at least one object. The numerator is an exact integer, b is
-        one float64 division, ties go to the first object. ``threshold`` is (p, q).
-        Callers see to it that n r < 2^29 and q n^2 r < 2^62.
-
-        ``similarity`` holds the a_lm, (n, n), uint8 or uint16, where this backend
-        computes; without it they are counted from the codes again and again.
-        ``advance`` is called with numbers of starts that are done.
         """
         ...

@@ -9,16 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.host_loops import fastest
 from gpu_consensus.backends.protocol import Backend, Codes, Groups
 from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.doctor.reference import Reference
 from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.feedback.tilo import tilo
 from gpu_consensus.loop.problem import Rule
 from gpu_consensus.loop.refine import refine
 from gpu_consensus.loop.segments import Segments
 from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods.climbs import climb_all
 from gpu_consensus.methods.em import em
+from gpu_consensus.methods.ipc import Shares, count_members, sweep_objects
 from gpu_consensus.methods.kcc import KccRule, kcc
 from gpu_consensus.methods.sec import SecRule, sec
 from gpu_consensus.methods.voting import IpvcRule, IvcRule
@@ -179,15 +183,6 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         b.pairs(held, d.n_labels, d.few, d.objects[:40])
         for held in (d.codes, _streamed(b, d.ensemble.codes))
     ],
-    "add_rem_add": lambda b, d: {
-        "counted": b.add_rem_add(
-            d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5)
-        ),
-        "kept": b.add_rem_add(
-            d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5), d.similarity
-        ),
-        "ties": list(_climbs(b, len(d.ensemble.codes))),
-    },
     "label_sums": lambda b, d: b.label_sums(
         d.offsets, b.to_host(d.counts), d.ensemble.marginals.copy(), True
     ),
@@ -229,11 +224,24 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         ),
         np.repeat(d.after[:, d.few], 4, axis=1),
     ),
-    "refine": lambda b, d: {name: _refine(b, d, name) for name in ("c", "h", "l5")},
 }
-"""How each is called, by its name; of some there are only pairs.
+"""How each is called, by its name; of some there are only pairs."""
 
-``refine`` has no method of its own: it is compiled where the backend is.
+LOOPS: dict[str, Callable[[Any, Data], Any]] = {
+    "climbs": lambda b, d: {
+        "counted": climb_all(d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5)),
+        "kept": climb_all(
+            d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5), d.similarity
+        ),
+        "ties": list(_climbs(b, len(d.ensemble.codes))),
+    },
+    "refine": lambda _, d: {name: _refine(d, name) for name in ("c", "h", "l5")},
+    "ipc": lambda _, d: _ipc(d),
+    "tilo": lambda _, d: tilo(to_host(d.similarity), order=np.arange(len(d.few))),
+}
+"""Loops that have a compiled form, or one for the device, but are no primitive.
+
+Only the climbs are computed where the backend does.
 """
 
 FITS: dict[str, Callable[[Ensemble, dict[str, Any]], Consensus]] = {
@@ -255,7 +263,7 @@ def _climbs(backend: Backend, seed: int) -> Iterator[Any]:
         codes[rng.random(codes.shape) < 0.4] = k_i
         held = backend.hold(codes.astype(np.uint8))
         n_labels = np.full(n_partitions, k_i)
-        yield backend.add_rem_add(held, n_labels, np.arange(n), threshold)
+        yield climb_all(held, n_labels, np.arange(n), threshold)
 
 
 def fit_all(backend: str) -> Iterator[tuple[str, Any]]:
@@ -328,7 +336,7 @@ def _of_rows(data: Data) -> list[npt.NDArray[Any]]:
     return [np.ascontiguousarray(x[:, :number]) for x in (data.before, data.after)]
 
 
-def _refine(backend: Backend, data: Data, utility: str) -> Any:
+def _refine(data: Data, utility: str) -> Any:
     """Refine a few objects; how they lie about leaves many moves."""
     ens, few = data.ensemble, data.few
     codes, assignment = to_host(data.few_codes), to_host(data.before)[:1, few]
@@ -343,8 +351,22 @@ def _refine(backend: Backend, data: Data, utility: str) -> Any:
             assignment,
             counts,
             max_sweeps=3,
-            compiled=backend.name == "numba",
         ),
         assignment[0],
         np.ascontiguousarray(counts),
     )
+
+
+def _ipc(data: Data) -> Any:
+    """Sweep twice over a few objects, one after another."""
+    ens, codes = data.ensemble, to_host(data.few_codes)
+    assignment = to_host(data.before)[:1, data.few]
+    counts = Reference(1).count(codes, ens.offsets, assignment, data.n_clusters)[:, 0]
+    shares = Shares.of(IpvcRule(ens, ens.weights), ens.n_samples)
+    sweep = fastest("ipc_sweep", sweep_objects, 0)
+
+    def sweeps(assignment: Any, counts: Any) -> list[int]:
+        members = count_members(shares, counts)
+        return [sweep(codes, *shares, assignment, counts, *members) for _ in range(2)]
+
+    return _change(sweeps, assignment[0], counts)

@@ -8,8 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.arrays import on_device
+from gpu_consensus.backends.host_loops import compiled_loops
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.doctor.primitives import PRIMITIVES, Case, fit_all, make_data
+from gpu_consensus.doctor.primitives import (
+    LOOPS,
+    PRIMITIVES,
+    Case,
+    fit_all,
+    make_data,
+)
 from gpu_consensus.doctor.reference import Reference
 
 # one and two bytes; 16 columns, 32, several tiles, restarts across tiles; a table that
@@ -48,17 +56,23 @@ def self_test(backend: Backend) -> str:
     for case in CASES[: None if backend.name == "cupy" else _ON_CPU]:
         data = make_data(case)
         here, there = data.on(numpy), data.on(backend)
-        for name, call in PRIMITIVES.items():
+        for name, call in (PRIMITIVES | LOOPS).items():
             if hasattr(numpy, name) and not hasattr(backend, name):
                 continue
             if case.n_clusters > _MOST_CLUSTERS and name not in _COUNTING:
                 continue
-            wrong = _differ(backend, name, call(backend, there), call(numpy, here))
+            with compiled_loops(not on_device(there.few_codes)):
+                found = call(backend, there)
+            with compiled_loops(False):
+                right = call(numpy, here)
+            wrong = _differ(backend, name, found, right)
             if wrong:
                 return f"{wrong} for {case}"
-    for (name, found), (_, right) in zip(
-        fit_all(backend.name), fit_all(numpy.name), strict=True
-    ):
+    with compiled_loops(not on_device(backend.to_device(np.zeros(1)))):
+        fits = list(fit_all(backend.name))
+    with compiled_loops(False):
+        expected = list(fit_all(numpy.name))
+    for (name, found), (_, right) in zip(fits, expected, strict=True):
         wrong = _differ(backend, name, found, right)
         if wrong:
             return wrong

@@ -26,7 +26,7 @@ from gpu_consensus.loop.checkpoint import Checkpoint, open_checkpoint
 from gpu_consensus.loop.collapse import find_groups
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.problem import Problem, Rule, Starts
-from gpu_consensus.loop.refine import refine
+from gpu_consensus.loop.refine import refine, runs_compiled
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.loop.segments import Segments
@@ -254,9 +254,8 @@ def _refine(
     lock = threading.Lock()
     # NumPy's many small steps hold the GIL, and a function of the caller's own is
     # called from no thread but the caller's
-    compiled = problem.backend.name == "numba"
     threads = 1
-    if compiled and rule.formula.name:
+    if runs_compiled(codes, rule.formula, problem.n_clusters):
         threads = getattr(problem.backend, "n_threads", 1)
     with progress_bar(progress, "refine", len(every)) as advance:
         advance(len(every) - len(todo))
@@ -314,7 +313,6 @@ def _refine_start(
         after_sweep=lambda counts: history.append(
             float(rule.objective(counts[:, None], None)[0])
         ),
-        compiled=problem.backend.name == "numba",
     )
     return _Refined(assignment, counts, history, finished)
 

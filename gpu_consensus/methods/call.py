@@ -71,6 +71,7 @@ class Task:
         Objects of ``given`` without any label.
     seeds : SeedSequence or None
         Drawn from ``random_state`` at the door; None if that is.
+    n_jobs : int or None
     memory_limit : int or None
     random_state
         As the caller gave it.
@@ -86,6 +87,7 @@ class Task:
     backend: Backend
     skip: npt.NDArray[np.intp]
     seeds: np.random.SeedSequence | None
+    n_jobs: int | None
     memory_limit: int | None
     random_state: Any
     progress: bool
@@ -335,6 +337,7 @@ def open_task(
         backend,
         skip,
         None if shared.random_state is None else seeds,
+        shared.n_jobs,
         shared.memory_limit,
         shared.random_state,
         bool(shared.progress),
