@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gpu_consensus.loop.problem import Problem, Starts
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend, why_unavailable
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem, Starts
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule

@@ -29,6 +29,11 @@ def on_device(array: Any) -> bool:
     return hasattr(array, "__cuda_array_interface__")
 
 
+def is_array(value: Any) -> bool:
+    """Whether a value is an array, on the host or a device, all of it in one place."""
+    return isinstance(value, np.ndarray) or on_device(value)
+
+
 def read_only(array: Any) -> Any:
     """Return a view that cannot be written; CuPy has no such thing."""
     if isinstance(array, np.ndarray):

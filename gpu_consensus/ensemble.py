@@ -336,10 +336,11 @@ class Ensemble:
         check_choice("backend", backend, ["numpy", "numba", "cupy"])
         if backend == "cupy":
             from gpu_consensus.backends import choose_backend
+            from gpu_consensus.backends.device_memory import memory_for
 
             device = choose_backend("cupy", None)
             cure = "leave the codes on the host, from where methods stream them"
-            with device.memory_for("the codes", cure):
+            with memory_for("the codes", cure):
                 codes = device.to_device(self._codes)
         else:
             codes = to_host(self._codes)

@@ -45,7 +45,7 @@ class Pairs:
         if len(values) > 1:
             order = np.argsort(group_of, kind="stable")
             codes, n_labels = codes[order], n_labels[order]
-        held = backend.hold(np.ascontiguousarray(codes))
+        held = backend.resident(np.ascontiguousarray(codes))
         ends = np.cumsum(np.bincount(group_of)).tolist()
         self._groups = [
             (float(weight), held[begin:end], n_labels[begin:end])

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.protocol import Counts, Table
+from gpu_consensus.backends.segments import present_marginals
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.backends.segments import present_marginals
 
 
 class ConvergenceWarning(UserWarning):
@@ -64,7 +64,7 @@ class Centroids:
         codes = ens.encode(labels)
         weight = None
         if self.row_table is not None:
-            marginals = present_marginals(ens).marginals
+            marginals = present_marginals(ens.offsets, ens.marginals).marginals
             row = codes.astype(np.intp) + ens.offsets[:-1, None]
             weight = marginals[row].sum(axis=0).astype(np.float32)
         assigned = NumpyBackend().assign(

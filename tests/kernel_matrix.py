@@ -20,10 +20,11 @@ from gpu_consensus.backends.cuda_source import (
     count_kernel,
     table_kernel,
 )
+from gpu_consensus.backends.host_loops import compiled_loops
 from gpu_consensus.backends.launch_plan import plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
-from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods.climbs import climb_all
 from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule
 from gpu_consensus.methods.voting import IpvcRule, IvcRule
@@ -194,7 +195,7 @@ def check_case(backend, case):
     """Compare every primitive with numpy; no tables of very many columns."""
     rng, ens, before, after = draw(case)
     host = codes_of(ens, case)
-    codes = backend.hold(host)
+    codes = backend.resident(host)
     check_counts(backend, case, rng, ens.offsets, host, codes, before, after)
     if case["n_clusters"] <= 65_535:
         check_scores(backend, case, rng, ens, host, codes, before)
@@ -286,24 +287,26 @@ def draw_climbs(number):
 
 
 def ways_to_climb(backend, codes, matrix):
-    """Codes and similarities: counted, kept, and kept without room for the codes."""
+    """Codes and similarities: counted, kept, and kept with the codes on the host."""
     matrix = backend.to_device(matrix)
-    yield backend.hold(codes), None
-    yield backend.hold(codes), matrix
-    if backend.name == "cupy":
-        yield StreamedCodes(backend.xp, codes), matrix
+    yield backend.resident(codes), None
+    yield backend.resident(codes), matrix
+    yield codes, matrix
 
 
-def check_climbs(backend, number):
+def check_climbs(backend, number, n_threads=1):
     """Climb in every way; equal to numpy in every bit."""
     numpy = NumpyBackend(1)
     codes, n_labels, starts, threshold = draw_climbs(number)
     everyone = np.arange(codes.shape[1])
     same = numpy.coassociation(codes, n_labels, everyone, everyone).same
     matrix = same.astype(np.uint8 if len(codes) <= 255 else np.uint16)
-    expected = numpy.add_rem_add(codes, n_labels, starts, threshold)
+    with compiled_loops(False):
+        expected = climb_all(codes, n_labels, starts, threshold)
     for held, similarity in ways_to_climb(backend, codes, matrix):
-        found = backend.add_rem_add(held, n_labels, starts, threshold, similarity)
+        found = climb_all(
+            held, n_labels, starts, threshold, similarity, n_threads=n_threads
+        )
         for field, right in expected._asdict().items():
             got = getattr(found, field)
             assert got.dtype == right.dtype, (field, number)

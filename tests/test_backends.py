@@ -58,7 +58,7 @@ def draw(shape):
 def test_count_and_recount_equal_the_triple_loop(shape):
     backend = choose_backend("auto", None)
     rng, codes, offsets, before, _ = draw(shape)
-    k, held, up = shape["n_clusters"], backend.hold(codes), backend.to_device
+    k, held, up = shape["n_clusters"], backend.resident(codes), backend.to_device
     counts = backend.count(held, offsets, up(before), k)
     assert counts.dtype == np.int64
     expected = oracles.count(codes, offsets, before, k)
@@ -89,7 +89,7 @@ def test_weigh_and_reweigh_equal_the_triple_loop(shape):
 
     for threads in (1, 2):
         backend = choose_backend("auto", None, threads)
-        up, held = backend.to_device, backend.hold(codes)
+        up, held = backend.to_device, backend.resident(codes)
         found = backend.weigh(held, offsets, up(before), up(weight), k)
         assert np.array_equal(backend.to_host(found), expected(before))
         backend.reweigh(held, offsets, up(before), up(after), up(weight), found)
@@ -100,7 +100,7 @@ def assign(backend, codes, offsets, table, weight, row_table):
     """Return winners, lowest scores and gaps on the host; weights may be None."""
     up = backend.to_device
     found = backend.assign(
-        backend.hold(codes),
+        backend.resident(codes),
         offsets,
         up(table),
         row_weight=None if weight is None else up(weight),
@@ -158,7 +158,7 @@ def test_assign_does_not_depend_on_the_cut(backend):
     rng = np.random.default_rng(1)
     codes, offsets = oracles.random_codes(rng, 999, [7, 9, 300, 2], 0.2)
     table = rng.normal(size=(offsets[-1], 3, 4)).astype(np.float32)
-    held, table = backend.hold(codes), backend.to_device(table)
+    held, table = backend.resident(codes), backend.to_device(table)
     whole = backend.assign(held, offsets, table, best=True, gap=True)
     for step in (1, 7, 500):
         for begin in range(0, min(999, 100 * step), step):
@@ -173,7 +173,7 @@ def test_scores_add_up_in_partition_order(backend):
     rng = np.random.default_rng(2)
     codes, offsets = oracles.random_codes(rng, 50, [3, 5, 2], 0.3)
     table = rng.normal(size=(offsets[-1], 2, 3))
-    found = backend.scores(backend.hold(codes), offsets, backend.to_device(table))
+    found = backend.scores(backend.resident(codes), offsets, backend.to_device(table))
     scores = backend.to_host(found)
     for l in range(50):
         expected = np.zeros((2, 3))
@@ -189,7 +189,7 @@ def test_soft_count_is_exact_and_needs_no_order(backend):
 
     def soft_count(codes, share):
         found = backend.soft_count(
-            backend.hold(codes), offsets, backend.to_device(share)
+            backend.resident(codes), offsets, backend.to_device(share)
         )
         return backend.to_host(found)
 
@@ -207,7 +207,7 @@ def test_soft_count_of_hard_labels_is_count(backend):
     codes, offsets = oracles.random_codes(rng, 100, [3, 5], 0.3)
     assignment = rng.integers(4, size=(2, 100)).astype(np.uint8)
     hard = np.eye(4)[assignment].transpose(1, 0, 2)
-    codes, up = backend.hold(codes), backend.to_device
+    codes, up = backend.resident(codes), backend.to_device
     soft = backend.to_host(backend.soft_count(codes, offsets, up(hard)))
     counts = backend.to_host(backend.count(codes, offsets, up(assignment), 4))
     assert np.array_equal(soft >> 32, counts)
@@ -222,7 +222,7 @@ def test_coassociation_tiles_equal_pair_loops(shape):
     n_labels = np.asarray(shape["n_labels"])
     rows = rng.integers(shape["n"], size=4)
     columns = rng.integers(shape["n"], size=3)
-    tile = backend.coassociation(backend.hold(codes), n_labels, rows, columns)
+    tile = backend.coassociation(backend.resident(codes), n_labels, rows, columns)
     same, both = map(backend.to_host, tile)
     for a, l in enumerate(rows):
         for b, m in enumerate(columns):

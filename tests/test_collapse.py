@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gpu_consensus.loop.problem import Problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_ensembles import noisy
@@ -12,7 +13,6 @@ from gpu_consensus.loop import collapse as collapse_module
 from gpu_consensus.loop import fit as fit_module
 from gpu_consensus.loop import lazy as lazy_module
 from gpu_consensus.loop import lloyd as lloyd_module
-from gpu_consensus.loop.problem import Problem
 
 METHODS = ["c", "h", "ncos", "l5", "sec", "ivc", "ipvc"]
 

@@ -320,7 +320,7 @@ def test_codes_larger_than_the_device_are_streamed():
     assert ens.codes.nbytes > 0.6 * tiny.memory
     with emulated(tiny):
         backend = choose_backend("cupy", None)
-        assert isinstance(backend.hold(ens.codes), StreamedCodes)
+        assert isinstance(backend.resident(ens.codes), StreamedCodes)
         result = gpc.kcc(ens, 4, backend="cupy", **options)
     assert np.array_equal(result.labels, expected.labels)
     assert np.array_equal(result.history, expected.history)
@@ -395,7 +395,7 @@ def test_a_large_device_asks_for_two_buffers_of_256_mib(monkeypatch):
     codes = np.broadcast_to(np.uint8(0), (100, 10**9))
     with emulated(DeviceSpec(memory=80 << 30)):
         backend = choose_backend("cupy", None)
-        blocks = backend.blocks(backend.hold(codes), 10, None)
+        blocks = backend.blocks(backend.resident(codes), 10, None)
         with pytest.raises(AskedError) as error:
             next(blocks)
     (nbytes,) = error.value.args

@@ -15,8 +15,8 @@ from failing_memory import failing, outcomes
 from random_ensembles import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus.backends import choose_backend, cupy_backend
-from gpu_consensus.backends.add_rem_add import bytes_beside
+from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends.cuda_launcher import Launcher
 from gpu_consensus.backends.device_memory import (
     DeviceMemoryError,
     DeviceMemoryWarning,
@@ -25,6 +25,7 @@ from gpu_consensus.backends.device_memory import (
 )
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
+from gpu_consensus.methods.climbs import bytes_beside, climb_all
 
 CASE = {"n": 65, "n_labels": 5, "n_clusters": 4, "n_restarts": 2, "repeat": 1}
 
@@ -148,17 +149,15 @@ def test_rounds_end_with_the_same_labels_or_a_clear_error(emulated_cupy):
 
 def test_waves_of_climbs_are_halved(emulated_cupy):
     codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(1)
-    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
+    expected = climb_all(codes, n_labels, starts, threshold)
     backend, done = choose_backend("cupy", None), []
-    held = backend.hold(codes)
+    held = backend.resident(codes)
     with (
         # the states of 16 climbs of 40 objects, or of 32; the table is larger
         failing(emulated_cupy, lambda number, nbytes: 2000 < nbytes < 6000),
         pytest.warns(DeviceMemoryWarning) as said,
     ):
-        found = backend.add_rem_add(
-            held, n_labels, starts, threshold, None, done.append
-        )
+        found = climb_all(held, n_labels, starts, threshold, None, done.append)
     assert [str(warning.message).split()[-1] for warning in said] == ["16.", "8."]
     assert done == [8] * 5
     for got, right in zip(found, expected, strict=True):
@@ -201,7 +200,7 @@ def test_tiles_of_pairs_are_halved(emulated_cupy):
     n_labels, rows, columns = np.full(5, 2), np.arange(30), np.arange(3, 40)
     expected = NumpyBackend().coassociation(codes, n_labels, rows, columns)
     backend = choose_backend("cupy", None)
-    for held in (backend.hold(codes), StreamedCodes(emulated_cupy, codes)):
+    for held in (backend.resident(codes), StreamedCodes(emulated_cupy, codes)):
         with (
             failing(emulated_cupy, lambda number, nbytes: nbytes > 2048),
             pytest.warns(DeviceMemoryWarning) as said,
@@ -222,7 +221,7 @@ def test_tiles_of_pairs_are_halved(emulated_cupy):
 
 def test_few_pairs_are_tried_however_full_the_device_seems(emulated_cupy, monkeypatch):
     backend = choose_backend("cupy", None)
-    held = backend.hold(np.zeros((2, 60), np.uint8))
+    held = backend.resident(np.zeros((2, 60), np.uint8))
     tiles, count = [], backend.coassociation
 
     def noted(codes, n_labels, rows, columns):
@@ -241,7 +240,9 @@ def test_codes_of_least_squares_that_do_not_fit_are_an_error_before_any_climb(
 ):
     climbed = []
     monkeypatch.setattr(
-        cupy_backend, "add_rem_add", lambda *arguments: climbed.append(arguments)
+        importlib.import_module("gpu_consensus.methods.least_squares"),
+        "climb_all",
+        lambda *arguments: climbed.append(arguments),
     )
     ens = gpc.Ensemble(noisy(0, n=250, r=60)[0])
     assert ens.codes.nbytes == 15_000
@@ -257,21 +258,22 @@ def test_codes_of_least_squares_that_do_not_fit_are_an_error_before_any_climb(
     assert not climbed
 
 
-def test_codes_leave_the_climbs_their_room(emulated_cupy):
+def test_codes_leave_the_climbs_their_room(emulated_cupy, monkeypatch):
     """Codes that fit the device are not held if the climbs beside them do not fit."""
     backend, codes = choose_backend("cupy", None), np.zeros((4, 1000), np.uint8)
     free = backend.gpu.free_memory()
-    assert isinstance(backend.hold(codes, free - 3999), StreamedCodes)
-    held = backend.hold(codes, free - 4000)
+    assert isinstance(backend.resident(codes, free - 3999), StreamedCodes)
+    held = backend.resident(codes, free - 4000)
     assert not isinstance(held, StreamedCodes)
     for n in (1, 40, 1000):
         codes = np.zeros((2, n), np.uint8)
         with emulated(DeviceSpec(multiprocessors=2)) as cupy:
             backend = choose_backend("cupy", None)
-            device, held = cupy.machine.device(), backend.hold(codes)
+            device, held = cupy.machine.device(), backend.resident(codes)
             before = device.used
-            backend.gpu.free_memory = lambda: 0  # one climb at a time
-            backend.add_rem_add(held, np.full(2, 1), np.arange(min(n, 40)), (0, 1))
+            with monkeypatch.context() as patch:
+                patch.setattr(Launcher, "free_memory", lambda gpu: 0)  # one at a time
+                climb_all(held, np.full(2, 1), np.arange(min(n, 40)), (0, 1))
             assert device.peak - before <= bytes_beside(n)
 
 
@@ -279,14 +281,14 @@ def test_codes_leave_the_climbs_their_room(emulated_cupy):
 def test_no_room_for_a_single_climb_says_what_helps(emulated_cupy):
     codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(8)
     backend = choose_backend("cupy", None)
-    held = backend.hold(codes)
+    held = backend.resident(codes)
     said = set()
     for first in range(1, 12):
         with (
             failing(emulated_cupy, lambda number, nbytes, low=first: number >= low),
             pytest.raises(DeviceMemoryError, match="; use backend='numba'") as error,
         ):
-            backend.add_rem_add(held, n_labels, starts, threshold)
+            climb_all(held, n_labels, starts, threshold)
         said.add(str(error.value).split(";")[0].split("left for ")[1])
     assert said == {"climbs among 12 objects", "one object at a time"}
 
@@ -315,7 +317,7 @@ def test_primitives_halve_what_depends_on_the_objects(emulated_cupy):
     """Enough memory for the results, too little for what is needed on the way."""
     rng, ens, before, after = kernel_matrix.draw(CASE | {"n": 2000, "missing": 0.3})
     backend, numpy = choose_backend("cupy", None), NumpyBackend()
-    held, offsets, up = backend.hold(ens.codes), ens.offsets, backend.to_device
+    held, offsets, up = backend.resident(ens.codes), ens.offsets, backend.to_device
     table = rng.random((int(offsets[-1]), 2, 4), np.float32)
     weight = rng.integers(9, size=2000)
     share = rng.dirichlet(np.ones(4), size=(2000, 2))
@@ -364,7 +366,7 @@ def test_primitives_halve_what_depends_on_the_objects(emulated_cupy):
 def test_ranges_are_halved_until_there_is_room_to_work(emulated_cupy):
     codes = np.random.default_rng(0).integers(9, size=(3, 900), dtype=np.uint8)
     backend = choose_backend("cupy", None)
-    for held in (backend.hold(codes), StreamedCodes(emulated_cupy, codes)):
+    for held in (backend.resident(codes), StreamedCodes(emulated_cupy, codes)):
         with (
             failing(emulated_cupy, lambda number, nbytes: nbytes > 8192),
             pytest.warns(DeviceMemoryWarning) as said,
@@ -410,7 +412,7 @@ def test_what_cannot_be_halved_says_what_helps(emulated_cupy):
     labels, _ = noisy(1)
     ens = gpc.Ensemble(labels)
     backend = choose_backend("cupy", None)
-    held = backend.hold(ens.codes)
+    held = backend.resident(ens.codes)
     assignment = backend.to_device(np.zeros((2, 60), np.uint8))
     with failing(emulated_cupy, lambda number, nbytes: True):
         with (
@@ -427,13 +429,13 @@ def test_what_cannot_be_halved_says_what_helps(emulated_cupy):
             backend.to_device(np.zeros(60, np.uint8))
         with (
             pytest.raises(DeviceMemoryError, match="an array of 60 B; do this"),
-            backend.memory_for("all", "do this"),
+            memory_for("all", "do this"),
         ):
             backend.to_device(np.zeros(60, np.uint8))
         with pytest.raises(DeviceMemoryError, match="a tile of 2 x 3 pairs; ask for"):
             backend.coassociation(held, ens.n_labels, np.arange(2), np.arange(3))
         with pytest.warns(DeviceMemoryWarning, match="for 720 B of codes; going on"):
-            assert isinstance(backend.hold(ens.codes), StreamedCodes)
+            assert isinstance(backend.resident(ens.codes), StreamedCodes)
 
 
 def test_codes_that_cannot_be_moved_say_what_helps():
@@ -468,4 +470,4 @@ def test_the_limit_of_the_pool_is_respected(emulated_cupy):
     codes = np.zeros((4, 1000), np.uint8)
     emulated_cupy.machine.device().pool_limit = 5000
     assert backend.gpu.free_memory() == 5000
-    assert isinstance(backend.hold(codes), StreamedCodes)
+    assert isinstance(backend.resident(codes), StreamedCodes)

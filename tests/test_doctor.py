@@ -12,13 +12,19 @@ from kernel_matrix import noting_forms
 from nvrtc import ARCHITECTURES
 
 import gpu_consensus as gpc
-from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends import (
+    choose_backend,
+    cuda_add_rem_add,
+    host_loops,
+    numba_add_rem_add,
+    numba_ipc,
+    numba_refine,
+)
 from gpu_consensus.backends.cuda_source import all_kernels
 from gpu_consensus.backends.cupy_backend import CupyBackend
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.doctor.primitives import FITS, PRIMITIVES
 from gpu_consensus.doctor.self_test import self_test
-from gpu_consensus.loop import refine as refine_module
 
 # how much memory, and a name for the profiler: no result depends on them
 ASKED = {"memory_for", "chunk_rows", "stage"}
@@ -72,7 +78,7 @@ def test_every_primitive_is_in_the_table():
     own = {name for name in dir(backend) if name[0] != "_"} - ASKED
     own = {name for name in own if callable(getattr(backend, name))}
     assert own == PROTOCOL | set(NUMBA)
-    assert set(", ".join(PRIMITIVES).split(", ")) == own | {"refine"}
+    assert set(", ".join(PRIMITIVES).split(", ")) == own
 
 
 @pytest.mark.parametrize("name", sorted(PROTOCOL) + NUMBA)
@@ -89,22 +95,51 @@ def test_a_wrong_primitive_of_the_device_is_found(emulated_cupy, monkeypatch, na
     assert name in self_test(backend)
 
 
-@pytest.mark.parametrize("name", ["_refine_compiled", "compiled_finder"])
-def test_a_wrong_refinement_is_found(monkeypatch, name):
-    backend = numba_backend()
-    right = getattr(refine_module, name)
+def wrong_refinement(*arguments, right=numba_refine.refinement):
+    sweep, assignment = right(*arguments), arguments[6]
 
-    def wrong_state(codes, utility, segments, weights, assignment, *rest):
-        finished = right(codes, utility, segments, weights, assignment, *rest)
+    def wrong(since_move):
+        since_move = sweep(since_move)
         assignment[0] = 0 if assignment[0] else 1
-        return finished
+        return since_move
 
-    def wrong_finder():
-        return lambda *arguments: (-1, -1)
+    return wrong
 
-    wrong = {"_refine_compiled": wrong_state, "compiled_finder": wrong_finder}
-    monkeypatch.setattr(refine_module, name, wrong[name])
-    assert "refine" in self_test(backend)
+
+def one_more(climb):
+    """Spoil what climbs give: the sums come first."""
+
+    def wrong(*arguments):
+        total, *rest = climb(*arguments)
+        return total + 1, *rest
+
+    return wrong
+
+
+def wrong_climber(*arguments, right=numba_add_rem_add.climber):
+    return one_more(right(*arguments))
+
+
+WRONG_LOOPS = {
+    "refinement": ("refine", numba_refine, wrong_refinement),
+    "find_move": ("refine", numba_refine, lambda *_: (-1, -1)),
+    "ipc_sweep": ("ipc", numba_ipc, lambda *_: 0),
+    "_compile": ("tilo", host_loops, lambda _: lambda *_: 0),
+    "climber": ("climbs", numba_add_rem_add, wrong_climber),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_LOOPS)
+def test_a_wrong_compiled_loop_is_found(monkeypatch, name):
+    where, module, wrong = WRONG_LOOPS[name]
+    monkeypatch.setattr(module, name, wrong)
+    assert where in self_test(numba_backend())
+
+
+def test_wrong_climbs_of_the_device_are_found(emulated_cupy, monkeypatch):
+    climb = cuda_add_rem_add.climb_waves
+    monkeypatch.setattr(cuda_add_rem_add, "climb_waves", one_more(climb))
+    assert "climbs" in self_test(CupyBackend())
 
 
 @pytest.mark.parametrize("name", FITS)

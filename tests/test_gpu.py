@@ -66,7 +66,7 @@ def test_large_data_and_streaming_agree_with_numpy(device):
     offsets = np.arange(51) * 31
     table = rng.random((int(offsets[-1]), 10, 10), dtype=np.float32)
     expected = choose_backend("numpy", None).assign(codes, offsets, table).assignment
-    found = device.assign(device.hold(codes), offsets, device.to_device(table))
+    found = device.assign(device.resident(codes), offsets, device.to_device(table))
     assert np.array_equal(device.to_host(found.assignment), expected)
     streamed = StreamedCodes(device.xp, codes)
     for rows, block in streamed.blocks(70_001):

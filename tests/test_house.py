@@ -1,5 +1,6 @@
 """The house rules agree with each other: versions, commands, workflows."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -100,3 +101,26 @@ def test_no_module_of_tests_imports_another():
         if (names := re.findall(imports, path.read_text(encoding="utf-8"), re.M))
     }
     assert not found
+
+
+def imported(path):
+    """Names of all modules that a file imports, at its top or within a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                yield from (f"{module}.{alias.name}" for alias in names)
+
+
+def test_only_backends_know_the_compiler():
+    """All others reach compiled code through backends/host_loops.py or a backend."""
+    package = ROOT / "gpu_consensus"
+    known = {
+        path.relative_to(package)
+        for path in package.rglob("*.py")
+        for name in imported(path)
+        if re.search(r"(^|\.)numba(_\w+)?(\.|$)", name)
+    }
+    assert known
+    assert {path.parts[0] for path in known} == {"backends"}

@@ -12,6 +12,7 @@ from oracles import vote_cost
 from random_ensembles import noisy
 
 import gpu_consensus as gpc
+from gpu_consensus.backends.host_loops import compiled_loops, fastest
 from gpu_consensus.loop import checkpoint
 from gpu_consensus.methods.voting import IpvcRule
 
@@ -188,12 +189,19 @@ def test_the_compiled_sweep_has_the_same_bits(seed, missing, weighted, k):
     assert shares.complete == (missing == 0)
     first = rng.integers(k + 1, size=60).astype(np.uint8)
     counts = oracles.count(ens.codes, ens.offsets, first[None], k)[:, 0]
-    plain, fast = ipc.sweep_objects, ipc._sweeper(1 << 30)
+    plain = ipc.sweep_objects
+    with compiled_loops(True):
+        fast = fastest("ipc_sweep", plain, 1)
     assert plain is not fast
     ends = []
     for function in (plain, fast):
         state = first.copy(), counts.copy()
-        moved = [function(ens.codes, shares, *state) for _ in range(3)]
+        members = ipc.count_members(shares, state[1])
+        moved = [function(ens.codes, *shares, *state, *members) for _ in range(3)]
+        for kept, right in zip(
+            members, ipc.count_members(shares, state[1]), strict=True
+        ):
+            assert np.array_equal(kept, right)
         ends.append((*state, moved))
     assert np.array_equal(ends[0][0], ends[1][0])
     assert np.array_equal(ends[0][1], ends[1][1])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gpu_consensus.loop.problem import Problem, Rule, Starts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_ensembles import noisy
@@ -11,7 +12,6 @@ from gpu_consensus.backends import choose_backend
 from gpu_consensus.loop import lazy as lazy_module
 from gpu_consensus.loop import lloyd as lloyd_module
 from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem, Rule, Starts
 
 NONE = np.empty(0, dtype=np.intp)
 

@@ -2,18 +2,18 @@
 
 import numpy as np
 import pytest
+from gpu_consensus.loop.problem import Problem, Rule, Starts
 from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.segments import Segments
 from gpu_consensus.loop import checkpoint
 from gpu_consensus.loop import lloyd as lloyd_module
 from gpu_consensus.loop.hashing import hash_assignments
 from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem, Rule, Starts
-from gpu_consensus.backends.segments import Segments
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
 

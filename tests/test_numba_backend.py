@@ -199,13 +199,13 @@ def test_a_numba_that_cannot_be_imported_is_done_without(tmp_path):
         """
         import numpy as np
         import gpu_consensus as gpc
-        from gpu_consensus.loop import refine
+        from gpu_consensus.backends.host_loops import compiled_loops
 
-        refine._WORTH_COMPILING = 0
         labels = np.random.default_rng(0).integers(3, size=(1 << 13, 4))
         labels[: 1 << 12, 1:] = labels[: 1 << 12, :1]
         options = {"n_init": 2, "random_state": 0}
-        assert gpc.kcc(labels, 3, **options, backend="numpy").backend == "numpy"
+        with compiled_loops(True):
+            assert gpc.kcc(labels, 3, **options, backend="numpy").backend == "numpy"
         ipc = gpc.ipc(labels, 3, update="sequential", **options, backend="numpy")
         assert ipc.backend == "numpy"
         assert gpc.kcc(labels, 16, **options, refine=False).backend == "numpy"

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from random_ensembles import noisy
 
 import gpu_consensus as gpc
+from gpu_consensus.backends.host_loops import compiled_loops, fastest
 from gpu_consensus.feedback.prc import prc, prc_consensus
 from gpu_consensus.feedback.tilo import (
-    compiled_sweep,
     exact_weights,
     measure,
     sweep,
@@ -165,7 +165,10 @@ def test_compiled_code_makes_the_same_shifts():
     weights, _ = exact_weights(random_graph(rng, 60, 50))
     order = rng.permutation(60)
     histories = []
-    for run in (sweep, compiled_sweep()):
+    with compiled_loops(True):
+        fast = fastest("tilo_sweep", sweep, 1)
+    assert fast is not sweep
+    for run in (sweep, fast):
         state = [order.copy(), np.zeros(60, np.int64), np.zeros(60, np.int64)]
         moves, history = np.zeros((60, 2), np.int64), []
         degree = weights.sum(axis=1)

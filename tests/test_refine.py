@@ -1,7 +1,5 @@
 """Single-object moves: exact changes, true local optima, one order."""
 
-import importlib.util
-
 import numpy as np
 import oracles
 import pytest
@@ -10,10 +8,11 @@ from hypothesis import strategies as st
 from random_ensembles import noisy
 
 import gpu_consensus as gpc
+from gpu_consensus.backends.host_loops import compiled_loops
 from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.segments import Segments
 from gpu_consensus.loop import refine as refine_module
 from gpu_consensus.loop.refine import refine
-from gpu_consensus.backends.segments import Segments
 from gpu_consensus.loop.utilities import Utility, parse_utility
 
 pytestmark = pytest.mark.every_backend
@@ -108,22 +107,15 @@ def test_blocks_change_nothing(monkeypatch, block):
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
-def test_the_compiled_search_gives_the_same_bits(monkeypatch, missing):
-    import numba
-
+def test_the_compiled_search_gives_the_same_bits(missing):
     labels, _ = noisy(1, n=400, r=15, missing=missing)
-    plain = {u: gpc.kcc(labels, 5, u, n_init=2, random_state=0) for u in ("h", "nl5")}
-    monkeypatch.setattr(refine_module, "_WORTH_COMPILING", 0)
-    assert isinstance(refine_module._finder(1), numba.core.dispatcher.Dispatcher)
-    for utility, expected in plain.items():
-        found = gpc.kcc(labels, 5, utility, n_init=2, random_state=0)
-        assert np.array_equal(found.labels, expected.labels)
-        assert np.array_equal(found.history, expected.history)
-
-
-def test_without_numba_and_without_a_cache(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert refine_module._finder(1 << 40) is refine_module.find_move
+    for utility in ("c", "h", "ncos", "nl5"):
+        found = []
+        for use in (False, True):
+            with compiled_loops(use):
+                result = gpc.kcc(labels, 5, utility, n_init=2, random_state=0)
+            found.append((result.labels.tolist(), result.history.tolist()))
+        assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("utility", ["c", "h", "cos", "l8", "nh"])

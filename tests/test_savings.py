@@ -3,6 +3,7 @@
 import numpy as np
 import oracles
 import pytest
+from gpu_consensus.loop.problem import Problem, Starts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_ensembles import noisy
@@ -12,7 +13,6 @@ from bench.speed_savings import counts_all
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.loop import lazy as lazy_module
 from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem, Starts
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule

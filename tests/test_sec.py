@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import oracles
 import pytest
+from gpu_consensus.loop.problem import Problem, Starts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_ensembles import noisy
@@ -12,7 +13,6 @@ from random_ensembles import noisy
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem, Starts
 from gpu_consensus.methods.sec import SecRule
 
 pytestmark = pytest.mark.every_backend

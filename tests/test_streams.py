@@ -92,7 +92,7 @@ def overwritten(backend):
     with backend.xp.cuda.Stream(non_blocking=True):
         for step in (1, 2):
             here = np.array(ENSEMBLE.codes)[:, ::step]
-            held = backend.hold(here)
+            held = backend.resident(here)
             here[:] = 9
             assert np.array_equal(held.get(), ENSEMBLE.codes[:, ::step])
 

@@ -103,7 +103,7 @@ def measure(shape):
     ):
         backend = choose_backend("cupy", None)
         backend.assign(
-            backend.hold(codes),
+            backend.resident(codes),
             shape.offsets,
             backend.to_device(table),
             row_weight=backend.to_device(np.ones(n, np.float32)),

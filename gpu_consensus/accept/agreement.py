@@ -199,7 +199,7 @@ def _assign(n: int, streamed: bool = False) -> str:
     if streamed:
         blocks: Any = StreamedCodes(device.xp, codes).blocks(n // 3 + 1)
     else:
-        blocks = [(slice(0, n), device.hold(codes))]
+        blocks = [(slice(0, n), device.resident(codes))]
     wrong = 0
     for rows, block in blocks:
         found = device.to_host(device.assign(block, offsets, there).assignment)
@@ -249,7 +249,7 @@ def _streams(n: int) -> str:
     device = choose_backend("cupy", None)
     options: Found = {"n_init": 2, "max_iter": 5, "refine": False, "random_state": 0}
     with _memory(device.xp, int(1.4 * ens.codes.nbytes)):
-        if not isinstance(device.hold(ens.codes), StreamedCodes):
+        if not isinstance(device.resident(ens.codes), StreamedCodes):
             raise _NoEffectError("a limit on CuPy's memory pool had no effect")
         there = kcc(ens, _N_CLUSTERS, backend="cupy", **options)
     return _differ(there, kcc(ens, _N_CLUSTERS, backend="numpy", **options))

@@ -12,9 +12,11 @@ import numpy.typing as npt
 from gpu_consensus.accept.clock import Clock, TimedLauncher
 from gpu_consensus.accept.private import told
 from gpu_consensus.accept.run import Context, Found, NotRun
+from gpu_consensus.backends.cuda_add_rem_add import climb_waves
 from gpu_consensus.backends.cupy_backend import CupyBackend
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods.climbs import marks_of, table_size
 from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule
 
@@ -304,5 +306,15 @@ def _pair_cases(
     yield Case(
         "add_rem_add",
         f"{len(starts)} climbs among {few.shape[1]} objects",
-        lambda: backend.add_rem_add(held, n_labels, starts, threshold),
+        lambda: climb_waves(
+            backend.gpu,
+            held,
+            n_labels,
+            starts,
+            threshold,
+            None,
+            marks_of(few.shape[1]),
+            table_size(len(starts)),
+            None,
+        ),
     )

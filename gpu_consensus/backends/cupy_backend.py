@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import on_device, size_text
-from gpu_consensus.backends.cuda_add_rem_add import add_rem_add
-from gpu_consensus.backends.profiling import stage
 from gpu_consensus.backends.cuda_launcher import (
     MOST_GRID_Y,
     Launcher,
@@ -24,8 +22,6 @@ from gpu_consensus.backends.device_assign import assign_rows
 from gpu_consensus.backends.device_counts import count_rows, weigh_rows
 from gpu_consensus.backends.device_errors import cuda_errors
 from gpu_consensus.backends.device_memory import (
-    ELSEWHERE,
-    DeviceMemoryError,
     DeviceMemoryWarning,
     for_fewer,
     in_parts,
@@ -35,23 +31,20 @@ from gpu_consensus.backends.device_memory import (
 from gpu_consensus.backends.device_pairs import count_pairs
 from gpu_consensus.backends.device_table import make_tables, what_table_needs
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
+from gpu_consensus.backends.profiling import stage
 from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,
-    Climbs,
     Codes,
     Counts,
     Offsets,
     PairCounts,
     Table,
-    Threshold,
 )
-from gpu_consensus.backends.streamed_codes import LARGE, StreamedCodes, upload
 from gpu_consensus.backends.recipe import TableRecipe, lp_norms
 from gpu_consensus.backends.segments import LabelSums, label_sums
-from gpu_consensus.progress import Advance
+from gpu_consensus.backends.streamed_codes import LARGE, StreamedCodes, upload
 from gpu_consensus.warn import warn
-
 
 _FEWER = "set memory_limit lower, so that fewer objects are worked on at a time"
 
@@ -157,7 +150,9 @@ class CupyBackend:
         with stage("table"):
             norm = None
             if recipe.power:
-                norms = lp_norms(recipe, self.to_host(counts) if on_host is None else on_host)
+                norms = lp_norms(
+                    recipe, self.to_host(counts) if on_host is None else on_host
+                )
                 with room_for(*what_table_needs(counts.shape)):
                     norm = self.xp.asarray(norms)
             return make_tables(self.gpu, recipe, counts, absent, norm)
@@ -290,23 +285,3 @@ class CupyBackend:
     ) -> PairCounts:
         """See the Protocol."""
         return count_pairs(self.gpu, resident, n_labels, rows, columns)
-
-    def add_rem_add(
-        self,
-        codes: Any,
-        n_labels: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-        threshold: Threshold,
-        similarity: Any = None,
-        advance: Advance | None = None,
-    ) -> Climbs:
-        """See the Protocol; codes that do not fit the device need the similarities."""
-        if isinstance(codes, StreamedCodes) and similarity is None:
-            raise DeviceMemoryError(
-                "the device has no memory left for the codes of least_squares, "
-                f"{size_text(codes.host.nbytes)}; {ELSEWHERE}."
-            )
-        with cuda_errors(), stage("add_rem_add"):
-            return add_rem_add(
-                self.gpu, codes, n_labels, starts, threshold, similarity, advance
-            )

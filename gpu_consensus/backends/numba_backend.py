@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends import numba_assign, numba_counts, numba_tables
-from gpu_consensus.backends.numba_add_rem_add import add_rem_add
 from gpu_consensus.backends.numba_jit import for_each
 from gpu_consensus.backends.numba_layout import (
     as_protocol,
@@ -21,13 +20,11 @@ from gpu_consensus.backends.numpy_backend import NumpyBackend, smallest_unsigned
 from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,
-    Climbs,
-    PairCounts,
     Codes,
     Counts,
     Offsets,
+    PairCounts,
     Table,
-    Threshold,
 )
 from gpu_consensus.backends.recipe import (
     UTILITIES,
@@ -37,7 +34,6 @@ from gpu_consensus.backends.recipe import (
     sec_weights,
 )
 from gpu_consensus.backends.segments import LabelSums
-from gpu_consensus.progress import Advance
 
 _WORTH_A_THREAD = 1 << 18  # operations; to wake a thread takes some microseconds
 _PARTS = 4  # per thread, so that one that is held up delays nobody
@@ -113,7 +109,7 @@ class NumbaBackend(NumpyBackend):
         marginals: npt.NDArray[np.int64],
         entropy: bool = False,
     ) -> LabelSums:
-        """As :func:`gpu_consensus.backends.segments.label_sums` for counts (S, R, K)."""
+        """See the Protocol."""
         flat = np.ascontiguousarray(counts).reshape(len(counts), -1)
         n_partitions = len(offsets) - 1
         shape = (n_partitions, flat.shape[1])
@@ -308,26 +304,6 @@ class NumbaBackend(NumpyBackend):
         if complete:
             both += (left != missing[:, None]).sum(axis=0, dtype=np.int32)[:, None]
         return PairCounts(same, both)
-
-    def add_rem_add(
-        self,
-        codes: Any,
-        n_labels: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-        threshold: Threshold,
-        similarity: Any = None,
-        advance: Advance | None = None,
-    ) -> Climbs:
-        """See the Protocol."""
-        return add_rem_add(
-            codes,
-            n_labels,
-            starts,
-            threshold,
-            similarity,
-            advance,
-            n_threads=self.n_threads,
-        )
 
     def _over(self, work: Any, size: int, operations: int, parts: int = _PARTS) -> None:
         """Cut ``size`` things into ranges and work on them on all threads."""

@@ -9,8 +9,8 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 
-from gpu_consensus.backends.numba_jit import compiled
 from gpu_consensus.backends.log2 import COEFFICIENTS
+from gpu_consensus.backends.numba_jit import compiled
 from gpu_consensus.backends.recipe import UTILITIES
 from gpu_consensus.backends.segments import TINY
 

@@ -12,22 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.add_rem_add import climb_all, numpy_climber
 from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,
-    Climbs,
     Codes,
     Counts,
     Offsets,
     PairCounts,
     Table,
-    Threshold,
 )
-from gpu_consensus.checks import check_int
 from gpu_consensus.backends.recipe import TableRecipe, make_tables
 from gpu_consensus.backends.segments import LabelSums, label_sums
-from gpu_consensus.progress import Advance
+from gpu_consensus.checks import check_int
 
 _TILE = 1 << 18  # numbers in one tile: the scores of a tile stay in the cache
 _DEFAULT_MEMORY = 64 << 20
@@ -196,19 +192,6 @@ class NumpyBackend:
             same += (left[i][:, None] == right[i][None]) & present
             both += present
         return PairCounts(same, both)
-
-    def add_rem_add(
-        self,
-        codes: Any,
-        n_labels: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-        threshold: Threshold,
-        similarity: Any = None,
-        advance: Advance | None = None,
-    ) -> Climbs:
-        """See the Protocol."""
-        climber = numpy_climber(codes, n_labels, starts, threshold, similarity)
-        return climb_all([climber] * self.n_threads, len(starts), advance)
 
     def _for_each(self, work: Callable[[slice], None], size: int, tile: int) -> None:
         """Do the work tile by tile, on all threads; tiles are independent."""

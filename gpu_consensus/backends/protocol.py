@@ -25,15 +25,12 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.recipe import TableRecipe
 from gpu_consensus.backends.segments import LabelSums
-from gpu_consensus.progress import Advance
 
 Codes = npt.NDArray[Any]
 Assignment = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
 Table = npt.NDArray[np.float32]
 Offsets = npt.NDArray[np.int64]
-Threshold = tuple[int, int]
-"""A number p / q as (p, q), q > 0."""
 
 
 class Assigned(NamedTuple):
@@ -49,27 +46,6 @@ class PairCounts(NamedTuple):
 
     same: npt.NDArray[np.int32]
     both: npt.NDArray[np.int32]
-
-
-class Climbs(NamedTuple):
-    """Where climbs from several starts end, on the host.
-
-    Attributes
-    ----------
-    total : ndarray of shape (n_starts,), int64
-        Sum of a_lm over the last set.
-    n_flips : ndarray of shape (n_starts,), int64
-        Objects flipped in or out on the way.
-    which : ndarray of shape (n_starts,), int64
-        The row of ``sets`` that holds the last set.
-    sets : ndarray of shape (n_sets, ceil(n / 8)), uint8
-        Distinct last sets as packed bits, in the order of their first start.
-    """
-
-    total: npt.NDArray[np.int64]
-    n_flips: npt.NDArray[np.int64]
-    which: npt.NDArray[np.int64]
-    sets: npt.NDArray[np.uint8]
 
 
 class Backend(Protocol):
@@ -122,9 +98,9 @@ class Backend(Protocol):
     ) -> tuple[Table, Table | None]:
         """Return the table of a recipe and its row table or None. Equal.
 
-        They are what :func:`gpu_consensus.backends.recipe.make_tables` gives. ``absent``
-        (r, R, K) are sums of ``count``, for recipes of SEC with missing labels;
-        ``on_host`` are the same counts on the host, if they are there already.
+        They are what :func:`gpu_consensus.backends.recipe.make_tables` gives.
+        ``absent`` (r, R, K) are sums of ``count``, for recipes of SEC with missing
+        labels; ``on_host`` are the same counts on the host, if they are there already.
         """
         ...
 
@@ -153,10 +129,10 @@ class Backend(Protocol):
     ) -> None:
         """Count objects by label and cluster into ``out`` (S, R, K), in place. Equal.
 
-        Row ``offsets[i] + j`` of ``out`` grows by how many objects of each cluster carry
-        code j in partition i, the code for missing included. With ``before``, ``out``
-        goes from the counts of that assignment to those of ``after``, and only objects
-        whose cluster differs are looked at.
+        Row ``offsets[i] + j`` of ``out`` grows by how many objects of each cluster
+        carry code j in partition i, the code for missing included. With ``before``,
+        ``out`` goes from the counts of that assignment to those of ``after``, and only
+        objects whose cluster differs are looked at.
 
         With ``weight`` (n,), integers, ``absent`` (r, R, K) does the same for the
         weights of the objects that are missing in each partition: entry (i, q, k) is
@@ -216,31 +192,5 @@ class Backend(Protocol):
 
         ``rows`` and ``columns`` are indices of objects; the counts are on the host.
         Neither the codes nor the tile have to fit the memory of a device. Equal.
-        """
-        ...
-
-    def add_rem_add(
-        self,
-        codes: Any,
-        n_labels: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-        threshold: Threshold,
-        similarity: Any = None,
-        advance: Advance | None = None,
-    ) -> Climbs:
-        """Climb from every start to a set that no single flip betters. Equal.
-
-        ``codes`` is what ``hold`` returned; if they do not fit the memory of a device,
-        ``similarity`` is needed.
-        With a_lm the number of partitions in which l and m share a label, the climb
-        from ``starts[x]`` begins with the set of that object alone and flips, in or
-        out, the one object that raises b(S) = (q sum a_lm - p |S|^2) / |S| most, until
-        none does; S keeps at least one object. The numerator is an exact integer, b is
-        one float64 division, ties go to the first object. ``threshold`` is (p, q).
-        Callers see to it that n r < 2^29 and q n^2 r < 2^62.
-
-        ``similarity`` holds the a_lm, (n, n), uint8 or uint16, where this backend
-        computes; without it they are counted from the codes again and again.
-        ``advance`` is called with numbers of starts that are done.
         """
         ...

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import size_text
-from gpu_consensus.backends.profiling import stage
 from gpu_consensus.backends.device_errors import is_out_of_memory
 from gpu_consensus.backends.device_memory import DeviceMemoryWarning, for_fewer
+from gpu_consensus.backends.profiling import stage
 from gpu_consensus.backends.protocol import Codes
 from gpu_consensus.warn import warn
 

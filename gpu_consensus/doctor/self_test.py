@@ -8,9 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.arrays import on_device
+from gpu_consensus.backends.host_loops import compiled_loops
+from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.doctor.primitives import PRIMITIVES, Case, fit_all, make_data
-from gpu_consensus.doctor.reference import Reference
+from gpu_consensus.doctor.primitives import (
+    LOOPS,
+    PRIMITIVES,
+    Case,
+    fit_all,
+    make_data,
+)
 
 # one and two bytes; 16 columns, 32, several tiles, restarts across tiles; a table that
 # fits the shared memory of any device, one that does not, a partition that does not;
@@ -32,7 +40,6 @@ CASES = (
 _ON_CPU = 4
 _MOST_CLUSTERS = 65_535
 """So many have tables; above, only what counts is compared."""
-_COUNTING = ("count", "recount", "weigh", "reweigh")
 
 
 def self_test(backend: Backend) -> str:
@@ -43,22 +50,27 @@ def self_test(backend: Backend) -> str:
     str
         Empty if all is equal, else what differs, and where.
     """
-    numpy = Reference(1)
+    numpy = NumpyBackend(1)
+    is_device = on_device(backend.xp.empty(0))
     # one text serves all types on the CPU, where numba takes seconds to compile each
-    for case in CASES[: None if backend.name == "cupy" else _ON_CPU]:
+    for case in CASES[: None if is_device else _ON_CPU]:
         data = make_data(case)
         here, there = data.on(numpy), data.on(backend)
-        for name, call in PRIMITIVES.items():
-            if hasattr(numpy, name) and not hasattr(backend, name):
+        for name, call in (PRIMITIVES | LOOPS).items():
+            if case.n_clusters > _MOST_CLUSTERS and name != "count":
                 continue
-            if case.n_clusters > _MOST_CLUSTERS and name not in _COUNTING:
-                continue
-            wrong = _differ(backend, name, call(backend, there), call(numpy, here))
+            with compiled_loops(not is_device):
+                found = call(backend, there)
+            with compiled_loops(False):
+                right = call(numpy, here)
+            wrong = _differ(backend, name, found, right)
             if wrong:
                 return f"{wrong} for {case}"
-    for (name, found), (_, right) in zip(
-        fit_all(backend.name), fit_all(numpy.name), strict=True
-    ):
+    with compiled_loops(not is_device):
+        fits = list(fit_all(backend.name))
+    with compiled_loops(False):
+        expected = list(fit_all(numpy.name))
+    for (name, found), (_, right) in zip(fits, expected, strict=True):
         wrong = _differ(backend, name, found, right)
         if wrong:
             return wrong

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends import why_unavailable
+from gpu_consensus.backends.host_loops import fastest
 from gpu_consensus.checks import FloatArray, IntArray, seed_sequence
 
-_WORTH_COMPILING = 48  # vertices
 _BITS = 61  # of the sum of all weights, so that no sum of ours overflows
 
 
@@ -144,7 +141,7 @@ def lower_width(
     moves = np.zeros((n_movable, 2), dtype=np.int64)
     measure(weights, degree, order, left, boundary)
     shifts = [moves[:0]]
-    run = _sweeper(len(weights))
+    run = fastest("tilo_sweep", sweep, len(weights))
     while n_shifts := run(weights, degree, order, left, boundary, moves):
         shifts.append(moves[:n_shifts].copy())
     return boundary, np.concatenate(shifts)
@@ -174,7 +171,8 @@ def sweep(
     """Apply the best shift at every local maximum; return how many there were.
 
     ``left[v]`` is the weight of v to the vertices before it. All arrays but the first
-    two are changed in place; ``moves`` receives the positions, from and to.
+    two are changed in place; ``moves`` receives the positions, from and to. Compiled as
+    it stands where that pays: only integers, so the same either way.
     """
     n = boundary.shape[0]
     n_shifts = 0
@@ -248,22 +246,6 @@ def sweep(
         a = end
         if a + 1 >= n:
             return n_shifts
-
-
-def _sweeper(n: int) -> Callable[..., int]:
-    """Return ``sweep``, compiled where that pays; integers, so the same either way."""
-    if n < _WORTH_COMPILING or why_unavailable("numba"):
-        return sweep
-    compiled: Callable[..., int] = compiled_sweep()
-    return compiled
-
-
-@functools.cache
-def compiled_sweep() -> Any:
-    """Return ``sweep``, compiled."""
-    from gpu_consensus.backends.numba_jit import compiled
-
-    return compiled(sweep)
 
 
 def width(boundary: npt.NDArray[Any]) -> tuple[Any, ...]:

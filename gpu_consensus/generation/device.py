@@ -18,8 +18,8 @@ from gpu_consensus.backends import (
     why_no_device,
     why_not_imported,
 )
-from gpu_consensus.backends.profiling import stage
 from gpu_consensus.backends.device_errors import cuda_errors
+from gpu_consensus.backends.profiling import stage
 from gpu_consensus.backends.streamed_codes import upload
 from gpu_consensus.features import check_features
 from gpu_consensus.generation import bases, views

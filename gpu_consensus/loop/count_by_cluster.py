@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.device_memory import ELSEWHERE, memory_for

@@ -29,7 +29,7 @@ from gpu_consensus.loop.checkpoint import Checkpoint, open_checkpoint
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.local_rows import LocalRows
-from gpu_consensus.loop.refine import has_compiled_refinement, refine
+from gpu_consensus.loop.refine import refine, runs_compiled
 from gpu_consensus.loop.rule import Rule
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
@@ -252,7 +252,7 @@ def _refine(
     lock = threading.Lock()
     # NumPy's many small steps hold the GIL, and a function of the caller's own is
     # called from no thread but the caller's
-    if not has_compiled_refinement(rule.refinement.formula):
+    if not runs_compiled(codes, rule.refinement.formula, rows.n_clusters):
         threads = 1
     with progress_bar(progress, "refine", len(every)) as advance:
         advance(len(every) - len(todo))

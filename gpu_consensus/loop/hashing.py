@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,24 +12,24 @@ from gpu_consensus.splitmix import splitmix64
 
 
 def hash_assignments(
-    xp: Any, rows: Sequence[Assignment], n_clusters: int
+    xp: Any, assignment: Assignment, n_clusters: int
 ) -> npt.NDArray[np.uint64]:
-    """Return 64-bit hashes (A,) of assignments (n,), where those are.
+    """Return 64-bit hashes (A,) of assignments (A, n), where those are.
 
     Parameters
     ----------
     xp : module
         The array library of the assignments.
-    rows : sequence of A arrays of shape (n,)
+    assignment : ndarray of shape (A, n)
     n_clusters : int
     """
-    found: npt.NDArray[np.uint64] = xp.zeros(len(rows), dtype=np.uint64)
+    hashes: npt.NDArray[np.uint64] = xp.zeros(len(assignment), dtype=np.uint64)
     step = 1 << 20
-    for a, row in enumerate(rows):
+    for a, row in enumerate(assignment):
         for begin in range(0, len(row), step):
             end = min(begin + step, len(row))
             word = xp.arange(begin, end, dtype=np.uint64)
             word *= np.uint64(n_clusters + 1)
             word += row[begin:end].astype(np.uint64)
-            found[a : a + 1] += splitmix64(word).sum(dtype=np.uint64)
-    return found
+            hashes[a : a + 1] += splitmix64(word).sum(dtype=np.uint64)
+    return hashes

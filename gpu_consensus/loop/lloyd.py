@@ -97,7 +97,7 @@ def _fill_empty(
             row = xp.ascontiguousarray(row_table[..., a : a + 1, :])
         filled = rows.fill(active[a], np.flatnonzero(empty[a]), single, row)
         tally.counts[:, a : a + 1] = filled.counts
-        if tally.absent is not None:
+        if tally.absent is not None and filled.absent is not None:
             tally.absent[:, a : a + 1] = filled.absent
         if tally.hashes is not None and filled.hashes is not None:
             tally.hashes[a] = filled.hashes[0]

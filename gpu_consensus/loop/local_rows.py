@@ -89,13 +89,17 @@ class LocalRows:
 
     def take(self, restarts: list[int]) -> Tally:
         """See :class:`Rows`."""
-        blocks, xp = self.blocks, self.blocks.backend.xp
+        xp = self.blocks.backend.xp
         known = self._restarts
         if not known or not set(restarts) <= set(known):
             for a, q in enumerate(known):
                 self._stored[q] = self._current[a]
-            chosen = xp.stack([self._stored.pop(q) for q in restarts])
-            self._current, self._previous = chosen, xp.empty_like(chosen)
+            stored = [self._stored.pop(q) for q in restarts]
+            shape = (len(stored), self.blocks.n_samples)
+            self._current = xp.empty(shape, stored[0].dtype)
+            self._previous = xp.empty(shape, stored[0].dtype)
+            for row, assignment in zip(self._current, stored, strict=True):
+                row[...] = assignment
             self._restarts = list(restarts)
             self._count_all()
         elif restarts != known:
@@ -142,10 +146,12 @@ class LocalRows:
         backend, hashes = self.blocks.backend, None
         if self.hashed:
             hashes = hash_assignments(backend.xp, assignment, self.n_clusters)
-        on_host = backend.to_host(counts, absent, moved, hashes)
+        here, absent_here, moved, hashes = backend.to_host(
+            counts, absent, moved, hashes
+        )
         # every object that counts has one code in partition 0
-        sizes = on_host[0][: self.blocks.offsets[1]].sum(axis=0)
-        return Tally(*on_host[:2], sizes, *on_host[2:], counts, absent)
+        sizes = here[: self.blocks.offsets[1]].sum(axis=0)
+        return Tally(here, absent_here, sizes, moved, hashes, counts, absent)
 
     def step(self, table: Table, row_table: Table | None) -> Tally:
         """See :class:`Rows`."""

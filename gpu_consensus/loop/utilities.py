@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_consensus.checks import FloatArray, IntArray, unknown_name
 from gpu_consensus.backends.log2 import LOOKUP_BITS, x_log2_x
 from gpu_consensus.backends.recipe import FLOOR, lp_norm, power
 from gpu_consensus.backends.segments import TINY, Array, LabelSums, Segments
+from gpu_consensus.checks import FloatArray, IntArray, unknown_name
 
 _BLOCK = 1 << 18  # numbers that a function of the caller's own is given at once
 
@@ -166,9 +166,7 @@ _BASE = {
         name="c",
         recipe="C",
     ),
-    "h": Formula(
-        _h_total, _h_change, _zeros, _h_total_of, True, "h", "H"
-    ),
+    "h": Formula(_h_total, _h_change, _zeros, _h_total_of, True, "h", "H"),
     "cos": Formula(
         _cos_total,
         _cos_change,

@@ -70,6 +70,7 @@ class Task:
         Objects of ``given`` without any label.
     seeds : SeedSequence or None
         Drawn from ``random_state`` at the door; None if that is.
+    n_jobs : int or None
     memory_limit : int or None
     random_state
         As the caller gave it.
@@ -85,6 +86,7 @@ class Task:
     backend: Backend
     skip: npt.NDArray[np.intp]
     seeds: np.random.SeedSequence | None
+    n_jobs: int | None
     memory_limit: int | None
     random_state: Any
     progress: bool
@@ -182,6 +184,7 @@ class Task:
             memory_limit=self.memory_limit,
             random_state=self.seeds,
             progress=self.progress,
+            n_jobs=self.n_jobs,
             refine_cost=refine_cost,
             run=run,
         )
@@ -333,6 +336,7 @@ def open_task(
         backend,
         skip,
         None if shared.random_state is None else seeds,
+        shared.n_jobs,
         shared.memory_limit,
         shared.random_state,
         bool(shared.progress),

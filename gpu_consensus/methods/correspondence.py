@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.protocol import Codes
+from gpu_consensus.backends.segments import as_table
 from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_int
 from gpu_consensus.kmeans import kmeans
-from gpu_consensus.loop.count_by_cluster import count_many_by_cluster
 from gpu_consensus.loop.code_blocks import CodeBlocks
-from gpu_consensus.backends.segments import as_table
+from gpu_consensus.loop.count_by_cluster import count_many_by_cluster
 from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.alignment import match
 from gpu_consensus.methods.call import Shared, Task, open_task

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.backends.segments import Segments
+from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.methods.call import Task
 
 

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.device_memory import memory_for
 from gpu_consensus.checks import FloatArray, check_choice, check_int, seed_sequence
+from gpu_consensus.loop.local_rows import LocalRows
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.methods.call import Shared, Task, open_task

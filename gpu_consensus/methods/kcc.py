@@ -12,10 +12,6 @@ import numpy as np
 
 from gpu_consensus.backends.protocol import Counts, Table
 from gpu_consensus.backends.recipe import TableRecipe, fill_table
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.loop.fit import LoopOptions
-from gpu_consensus.loop.rule import Refinement, Rule
 from gpu_consensus.backends.segments import (
     LabelSums,
     Segments,
@@ -24,6 +20,10 @@ from gpu_consensus.backends.segments import (
     partition_groups,
     present_marginals,
 )
+from gpu_consensus.checks import FloatArray
+from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.loop.fit import LoopOptions
+from gpu_consensus.loop.rule import Refinement, Rule
 from gpu_consensus.loop.utilities import Formula, Utility, parse_utility
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus

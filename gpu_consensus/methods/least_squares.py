@@ -9,14 +9,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.add_rem_add import bytes_beside, count_labels, score
-from gpu_consensus.backends.device_memory import ELSEWHERE, DeviceMemoryWarning
-from gpu_consensus.backends.protocol import Codes, Counts, Threshold
-from gpu_consensus.backends.streamed_codes import StreamedCodes
+from gpu_consensus.arrays import is_array, size_text
+from gpu_consensus.backends.device_memory import (
+    ELSEWHERE,
+    DeviceMemoryError,
+    DeviceMemoryWarning,
+    memory_for,
+)
+from gpu_consensus.backends.numpy_backend import n_threads
+from gpu_consensus.backends.protocol import Codes, Counts
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.memory import available_memory
 from gpu_consensus.methods.call import Shared, Task, open_task
+from gpu_consensus.methods.climbs import (
+    Threshold,
+    bytes_beside,
+    climb_all,
+    count_labels,
+    score,
+)
 from gpu_consensus.progress import Advance, progress_bar
 from gpu_consensus.result import Consensus
 from gpu_consensus.warn import warn
@@ -196,11 +208,11 @@ def _find_clusters(
     task: Task, codes: Codes, n_labels: IntArray, threshold: Threshold, advance: Advance
 ) -> list[npt.NDArray[np.intp]]:
     """Take out the best cluster again and again, until nothing or enough is left."""
-    backend, n = task.backend, codes.shape[1]
-    held = backend.hold(codes, bytes_beside(n))
+    n = codes.shape[1]
+    held = _resident(task, codes)
     similarity = _similarity(task, held, n_labels, advance)
     rest = np.arange(n)
-    there = rest  # the objects of `held` and `similarity`
+    there = rest  # the objects of `similarity`, or of `held` without it
     # what is known of the climb from each object
     height = np.empty(n)
     reached = np.empty(n, dtype=np.intp)
@@ -217,9 +229,16 @@ def _find_clusters(
                     similarity = _keep(task, similarity, keep)
                 held = None  # its memory first
                 left = np.ascontiguousarray(codes[:, rest])
-                held, there = backend.hold(left, bytes_beside(len(rest))), rest
-            climbs = backend.add_rem_add(
-                held, n_labels, starts, threshold, similarity, advance
+                held = _resident(task, left) if similarity is None else left
+                there = rest
+            climbs = climb_all(
+                held,
+                n_labels,
+                starts,
+                threshold,
+                similarity,
+                advance,
+                n_threads(task.n_jobs),
             )
             known = rest[~unknown[rest]]
             used, reached[known] = np.unique(reached[known], return_inverse=True)
@@ -251,6 +270,17 @@ def _find_clusters(
     return clusters
 
 
+def _resident(task: Task, codes: Codes) -> Any:
+    """Return codes where the backend computes, all of them: climbs read any two."""
+    held = task.backend.resident(codes, bytes_beside(codes.shape[1]))
+    if not is_array(held):
+        raise DeviceMemoryError(
+            "the device has no memory left for the codes of least_squares, "
+            f"{size_text(codes.nbytes)}; {ELSEWHERE}."
+        )
+    return held
+
+
 def _similarity(task: Task, held: Any, n_labels: IntArray, advance: Advance) -> Any:
     """Return all a_lm where the backend computes, or None if they are too many."""
     r, n = held.shape
@@ -259,19 +289,18 @@ def _similarity(task: Task, held: Any, n_labels: IntArray, advance: Advance) -> 
     if limit is None:
         free = available_memory()
         limit = min(_MATRIX, (_MATRIX if free is None else free) // 4)
-    is_streamed = isinstance(held, StreamedCodes)  # the device is full without them
-    if is_streamed or 2 * n * n * np.dtype(kind).itemsize > limit:
+    if 2 * n * n * np.dtype(kind).itemsize > limit:
         return None
     backend = task.backend
     everyone = np.arange(n)
     step = max(1, _TILE // n)
     try:
-        with backend.memory_for(f"similarities of {n} objects", ELSEWHERE):
+        with memory_for(f"similarities of {n} objects", ELSEWHERE):
             matrix = backend.xp.empty((n, n), kind)
             for begin in range(0, n, step):
                 rows = everyone[begin : begin + step]
-                pairs = backend.coassociation(held, n_labels, rows, everyone)
-                matrix[begin : begin + step] = pairs.same.astype(kind)
+                same = backend.pairs(held, n_labels, rows, everyone).same
+                matrix[begin : begin + step] = backend.to_device(same.astype(kind))
                 advance(0, f"similarities of {begin + len(rows)} objects")
     except MemoryError:  # a device may have less than the host
         _warn_of_counting(n)
@@ -282,7 +311,7 @@ def _similarity(task: Task, held: Any, n_labels: IntArray, advance: Advance) -> 
 def _keep(task: Task, similarity: Any, objects: IntArray) -> Any:
     """Return the similarities of some objects, or None if there is no memory."""
     try:
-        with task.backend.memory_for("similarities that stay", ELSEWHERE):
+        with memory_for("similarities that stay", ELSEWHERE):
             keep = task.backend.to_device(objects)
             # one side after the other: CuPy would make an index for every pair
             return similarity[keep][:, keep]

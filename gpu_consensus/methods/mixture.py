@@ -12,9 +12,9 @@ import numpy.typing as npt
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
+from gpu_consensus.backends.segments import Segments, present_marginals
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.code_blocks import CodeBlocks
-from gpu_consensus.backends.segments import Segments, present_marginals
 from gpu_consensus.methods.call import Task
 from gpu_consensus.result import Centroids
 from gpu_consensus.weights import vote_weights
@@ -52,9 +52,7 @@ class Model:
         self.n_samples = ens.n_samples
         self.n_clusters = task.k
         self.floor = floor
-        self.segments, self.marginals, _ = present_marginals(
-            ens.offsets, ens.marginals
-        )
+        self.segments, self.marginals, _ = present_marginals(ens.offsets, ens.marginals)
         self.exponents = vote_weights(task.weights)  # equal ones: the plain model
 
     def from_labels(self, assignment: Assignment) -> Mixture:

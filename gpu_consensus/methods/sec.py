@@ -13,16 +13,16 @@ import numpy.typing as npt
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.protocol import Counts, Table
 from gpu_consensus.backends.recipe import TableRecipe, make_tables, sec_weights
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.ensemble import Ensemble, as_ensemble
-from gpu_consensus.loop.fit import LoopOptions
-from gpu_consensus.loop.rule import Rule
 from gpu_consensus.backends.segments import (
     LabelSums,
     exact_sums,
     label_sums,
     present_marginals,
 )
+from gpu_consensus.checks import FloatArray
+from gpu_consensus.ensemble import Ensemble, as_ensemble
+from gpu_consensus.loop.fit import LoopOptions
+from gpu_consensus.loop.rule import Rule
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
 from gpu_consensus.weights import are_equal
@@ -159,7 +159,7 @@ class SecRule(Rule):
         known = n_labels > 0
         self.constant = math.fsum(n_labels[known] / self.object_weight[known])
         self._sums = label_sums
-        self.recipe = TableRecipe(
+        self.recipe: TableRecipe = TableRecipe(
             "SEC",
             self.segments.offsets,
             self.marginals,

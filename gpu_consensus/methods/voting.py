@@ -9,15 +9,15 @@ import numpy as np
 
 from gpu_consensus.backends.protocol import Counts
 from gpu_consensus.backends.recipe import TableRecipe
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.loop.rule import Rule
 from gpu_consensus.backends.segments import (
     LabelSums,
     exact_sums,
     label_sums,
     present_marginals,
 )
+from gpu_consensus.checks import FloatArray
+from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.loop.rule import Rule
 
 
 class _Votes(Rule):

@@ -15,13 +15,13 @@ import numpy as np
 from cudaemu import DeviceSpec, installed, make_cupy
 
 from gpu_consensus.backends import (
-    cuda_add_rem_add,
     cuda_launcher,
     cupy_backend,
 )
 from gpu_consensus.backends.cuda_source import Kernel
 from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import TableRecipe
+from gpu_consensus.methods import climbs
 from nvrtc.architectures import Architecture
 
 
@@ -154,5 +154,5 @@ def _every_primitive(
     backend.coassociation(codes, k_i, objects, objects)
     for similarity in (None, cupy.zeros((n_samples, n_samples), code)):
         # no kernel runs, so that nothing says who joined whom
-        with mock.patch.object(cuda_add_rem_add, "resolve"):
-            backend.add_rem_add(codes, k_i, objects, (0, 1), similarity)
+        with mock.patch.object(climbs, "resolve"):
+            climbs.climb_all(codes, k_i, objects, (0, 1), similarity)

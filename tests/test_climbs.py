@@ -1,4 +1,4 @@
-"""AddRemAdd climbs of every backend, against loops over exact fractions."""
+"""AddRemAdd climbs everywhere, against loops over exact fractions."""
 
 import itertools
 
@@ -12,14 +12,10 @@ from cudaemu import configured, recording
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_consensus.backends import (
-    add_rem_add,
-    choose_backend,
-    cuda_add_rem_add,
-    numba_add_rem_add,
-)
-from gpu_consensus.backends.add_rem_add import count_labels, score, walk
-from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends import choose_backend, cuda_add_rem_add
+from gpu_consensus.backends.host_loops import compiled_loops
+from gpu_consensus.methods import climbs
+from gpu_consensus.methods.climbs import climb_all, count_labels, score, walk
 
 THRESHOLDS = [(0, 1), (1, 1), (5, 2), (7, 3)]
 shapes = st.fixed_dictionaries(
@@ -48,6 +44,12 @@ def equal(found, expected):
         assert np.array_equal(got, right), field
 
 
+def in_numpy(*arguments):
+    """Climb by the reference."""
+    with compiled_loops(False):
+        return climb_all(*arguments)
+
+
 def members_of(packed, n):
     return set(np.flatnonzero(np.unpackbits(packed, count=n)).tolist())
 
@@ -63,8 +65,8 @@ def test_climbs_are_the_literal_ones(shape):
     backend = choose_backend("auto", None)
     for similarity in (None, backend.to_device(np.array(matrix, dtype=np.uint8))):
         done = []
-        found = backend.add_rem_add(
-            backend.hold(codes),
+        found = climb_all(
+            backend.resident(codes),
             n_labels,
             np.arange(n),
             threshold,
@@ -107,7 +109,7 @@ def test_b_rises_with_every_flip(shape):
 @pytest.mark.parametrize("number", range(len(kernel_matrix.CLIMBS)))
 def test_threads_tables_and_backends_change_nothing(number):
     for threads in (1, 3):
-        kernel_matrix.check_climbs(choose_backend("auto", None, threads), number)
+        kernel_matrix.check_climbs(choose_backend("auto", None), number, threads)
 
 
 def test_the_cases_let_objects_go_again():
@@ -115,7 +117,7 @@ def test_the_cases_let_objects_go_again():
     strayed = 0
     for number in range(len(kernel_matrix.CLIMBS)):
         codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(number)
-        found = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
+        found = in_numpy(codes, n_labels, starts, threshold)
         size = np.unpackbits(found.sets, axis=1).sum(axis=1)[found.which]
         strayed += int((found.n_flips > size - 1).sum())
     assert strayed > 20
@@ -141,10 +143,10 @@ def test_waves_change_nothing(emulated_cupy, monkeypatch):
     monkeypatch.setattr(cuda_add_rem_add, "_BLOCKS", 3)
     done = []
     codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(1)
-    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
+    expected = in_numpy(codes, n_labels, starts, threshold)
     backend = choose_backend("cupy", None)
-    found = backend.add_rem_add(
-        backend.hold(codes), n_labels, starts, threshold, None, done.append
+    found = climb_all(
+        backend.resident(codes), n_labels, starts, threshold, None, done.append
     )
     assert done == [6] * 6 + [4]
     equal(found, expected)
@@ -152,32 +154,32 @@ def test_waves_change_nothing(emulated_cupy, monkeypatch):
 
 @pytest.mark.every_backend
 def test_a_table_that_is_full_changes_nothing(monkeypatch):
-    for module in (cuda_add_rem_add, numba_add_rem_add):
-        monkeypatch.setattr(module, "table_size", lambda n_starts: 4)
+    monkeypatch.setattr(climbs, "table_size", lambda n_starts: 4)
     kernel_matrix.check_climbs(choose_backend("auto", None), 1)
 
 
 def test_the_reference_remembers_no_more_than_it_may(monkeypatch):
     """Sets of unlike climbs are many: they took n^3 / 20 bytes."""
     codes, n_labels, starts, threshold = kernel_matrix.draw_climbs(1)
-    expected = NumpyBackend().add_rem_add(codes, n_labels, starts, threshold)
-    monkeypatch.setattr(add_rem_add, "_VISITED", 3000)
-    climb = add_rem_add.numpy_climber(codes, n_labels, starts, threshold, None)
-    climbs = [climb(x) for x in range(len(starts))]
-    assert sum(found.n_flips + 1 for found in climbs) > 15
+    expected = in_numpy(codes, n_labels, starts, threshold)
+    monkeypatch.setattr(climbs, "_VISITED", 3000)
+    climb = climbs.numpy_climber(codes, n_labels, starts, threshold, None)
+    ends = [climb(x) for x in range(len(starts))]
+    assert sum(found.n_flips + 1 for found in ends) > 15
     (visited,) = (
         cell.cell_contents
         for cell in climb.__closure__
         if isinstance(cell.cell_contents, dict)
     )
-    assert len(visited) == 3000 // (40 // 8 + add_rem_add._ENTRY)
-    found = NumpyBackend(2).add_rem_add(codes, n_labels, starts, threshold)
+    assert len(visited) == 3000 // (40 // 8 + climbs._ENTRY)
+    with compiled_loops(False):
+        found = climb_all(codes, n_labels, starts, threshold, n_threads=2)
     equal(found, expected)
 
 
 def test_marks_tell_objects_apart():
-    marks = add_rem_add.marks_of(10_000)
+    marks = climbs.marks_of(10_000)
     assert len(np.unique(marks)) == 10_000
-    assert np.array_equal(marks[:50], add_rem_add.marks_of(50))
+    assert np.array_equal(marks[:50], climbs.marks_of(50))
     bits = np.unpackbits(marks.view(np.uint8)).mean()
     assert bits == pytest.approx(0.5, abs=0.01)

@@ -1,4 +1,4 @@
-"""AddRemAdd climbs: the reference in NumPy, and what all backends share.
+"""AddRemAdd climbs of least squares: on a device, compiled for the host, in NumPy.
 
 A climb begins with one object and flips objects in or out, one at a time, while that
 raises b(S) = sum of a_lm over l, m in S, divided by |S|. Two climbs that reach the same
@@ -9,20 +9,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.protocol import Climbs, Codes, Threshold
+from gpu_consensus.arrays import on_device
+from gpu_consensus.backends.host_loops import compiled_form, pays
+from gpu_consensus.backends.protocol import Codes
 from gpu_consensus.checks import IntArray
 from gpu_consensus.progress import Advance
 
 _LOWEST = np.iinfo(np.int64).min
 _VISITED = 1 << 28  # bytes of visited sets that are remembered on the host
 _ENTRY = 200  # bytes of one, besides its members
-PROBES = 32
-"""Slots of a table of visited sets that are tried; then a set stays unknown."""
+
+Threshold = tuple[int, int]
+"""A number p / q as (p, q), q > 0."""
+
+
+class Climbs(NamedTuple):
+    """Where climbs from several starts end, on the host.
+
+    Attributes
+    ----------
+    total : ndarray of shape (n_starts,), int64
+        Sum of a_lm over the last set.
+    n_flips : ndarray of shape (n_starts,), int64
+        Objects flipped in or out on the way.
+    which : ndarray of shape (n_starts,), int64
+        The row of ``sets`` that holds the last set.
+    sets : ndarray of shape (n_sets, ceil(n / 8)), uint8
+        Distinct last sets as packed bits, in the order of their first start.
+    """
+
+    total: IntArray
+    n_flips: IntArray
+    which: IntArray
+    sets: npt.NDArray[np.uint8]
 
 
 class Climb(NamedTuple):
@@ -58,8 +82,77 @@ class Step(NamedTuple):
     members: npt.NDArray[np.bool_]
 
 
-Climber = Callable[[int], Climb]
-"""From the position of a start to its climb."""
+Climber = Callable[[int], tuple[Any, ...]]
+"""From the position of a start to its climb, the fields of :class:`Climb`."""
+
+
+def climb_all(
+    codes: Any,
+    n_labels: IntArray,
+    starts: IntArray,
+    threshold: Threshold,
+    similarity: Any = None,
+    advance: Advance | None = None,
+    n_threads: int = 1,
+) -> Climbs:
+    """Climb from every start to a set that no single flip betters.
+
+    With a_lm the number of partitions in which l and m share a label, the climb from
+    ``starts[x]`` begins with the set of that object alone and flips, in or out, the one
+    object that raises b(S) = (q sum a_lm - p |S|^2) / |S| most, until none does; S
+    keeps at least one object. The numerator is an exact integer, b is one float64
+    division, ties go to the first object: the same everywhere. It is computed where
+    ``similarity`` is, or the codes without it.
+
+    Parameters
+    ----------
+    codes : array of shape (r, n)
+        On the host or on a device; with ``similarity`` only its shape matters.
+    n_labels : ndarray of shape (r,)
+    starts : ndarray of shape (n_starts,)
+    threshold : (int, int)
+        p and q. Callers see to it that n r < 2^29 and q n^2 r < 2^62.
+    similarity : array of shape (n, n), uint8 or uint16, optional
+        The a_lm; without it they are counted from the codes again and again.
+    advance : callable, optional
+        Is given numbers of starts that are done.
+    n_threads : int, default 1
+        Of the host.
+    """
+    n_starts = len(starts)
+    n_labels = np.asarray(n_labels, dtype=np.int64)
+    marks = marks_of(codes.shape[1])
+    if on_device(codes if similarity is None else similarity):
+        # here: CuPy is loaded where there is something on a device, and else never
+        from gpu_consensus.backends.cuda_add_rem_add import climb_waves
+        from gpu_consensus.backends.cuda_launcher import Launcher
+
+        return resolve(
+            *climb_waves(
+                Launcher(),
+                codes,
+                n_labels,
+                starts,
+                threshold,
+                similarity,
+                marks,
+                table_size(n_starts),
+                advance,
+            )
+        )
+    if pays("climber", codes.size * n_starts):
+        parts = max(1, min(n_threads, n_starts))
+        make = compiled_form("climber")
+        own = own_labels(codes, n_labels, similarity).astype(np.int32)
+        size = table_size(-(-n_starts // parts))
+        climbers: list[Climber] = [
+            make(codes, n_labels, starts, threshold, similarity, own, marks, size)
+            for _ in range(parts)
+        ]
+    else:
+        climber = numpy_climber(codes, n_labels, starts, threshold, similarity)
+        climbers = [climber] * n_threads
+    return _share_out(climbers, n_starts, advance)
 
 
 def score(total: int, size: int, threshold: Threshold) -> float:
@@ -142,6 +235,14 @@ def count_labels(codes: Codes, n_labels: IntArray) -> IntArray:
     return own
 
 
+def own_labels(codes: Any, n_labels: IntArray, similarity: Any) -> IntArray:
+    """Return the similarity of every object with itself, on the host."""
+    if similarity is None:
+        return count_labels(codes, n_labels)
+    own: IntArray = similarity.diagonal().astype(np.int64)
+    return own
+
+
 def numpy_climber(
     codes: Codes,
     n_labels: IntArray,
@@ -150,7 +251,7 @@ def numpy_climber(
     similarity: npt.NDArray[np.unsignedinteger] | None,
 ) -> Climber:
     """Return the reference climber; threads may share it."""
-    own = count_labels(codes, n_labels)
+    own = own_labels(codes, n_labels, similarity)
     visited: dict[bytes, tuple[int, int]] = {}
 
     def row(l: int) -> npt.NDArray[np.integer]:
@@ -217,8 +318,8 @@ def bytes_beside(n_samples: int) -> int:
     return 16 * table_size(n_samples) + 32 * n_samples + (1 << 14)
 
 
-def climb_all(
-    climbers: list[Climber], n_starts: int, advance: Advance | None = None
+def _share_out(
+    climbers: list[Climber], n_starts: int, advance: Advance | None
 ) -> Climbs:
     """Give each climber, on a thread of its own, a share of the starts."""
     shares = np.array_split(np.arange(n_starts), len(climbers))
@@ -226,7 +327,7 @@ def climb_all(
     def climb_share(climb: Climber, share: npt.NDArray[np.intp]) -> list[Climb]:
         found = []
         for position in share:
-            found.append(climb(int(position)))
+            found.append(Climb(*climb(int(position))))
             if advance is not None:
                 advance(1)
         return found
