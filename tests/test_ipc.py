@@ -266,7 +266,7 @@ def test_an_interrupted_sequential_run_goes_on(tmp_path, monkeypatch):
     options = {"update": "sequential", "n_init": 6, "random_state": 2}
     whole = gpc.ipc(labels, 4, **options)
     monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_SAVES", 0.0)
-    calls, plain = [], ipc.sweep_objects
+    calls, plain = [], fastest("ipc_sweep", ipc.sweep_objects, 1)
 
     def stop_later(*arguments):
         calls.append(1)
@@ -276,7 +276,7 @@ def test_an_interrupted_sequential_run_goes_on(tmp_path, monkeypatch):
 
     path = tmp_path / "state.npz"
     with monkeypatch.context() as patch:
-        patch.setattr(ipc, "sweep_objects", stop_later)
+        patch.setattr(ipc, "fastest", lambda *_: stop_later)
         with pytest.raises(KeyboardInterrupt):
             gpc.ipc(labels, 4, checkpoint=path, **options)
     again = gpc.ipc(labels, 4, checkpoint=path, **options)
