@@ -14,7 +14,7 @@ from gpu_consensus.encoding import encode
 BLOCK = 2**18  # objects in memory at a time
 
 
-class Encoded(NamedTuple):
+class EncodedClustering(NamedTuple):
     """Codes of one clustering; the measures take it in place of labels."""
 
     codes: npt.NDArray[Any]
@@ -33,12 +33,12 @@ class Contingency(NamedTuple):
     n_samples: int
 
 
-def encoded(labels: Any, name: str) -> Encoded:
+def encode_clustering(labels: Any, name: str) -> EncodedClustering:
     """Encode a clustering, of any number of clusters, unless it is encoded already."""
-    if isinstance(labels, Encoded):
+    if isinstance(labels, EncodedClustering):
         return labels
     codes, categories = encode(to_host(labels), name, max_labels=None)
-    return Encoded(codes, len(categories), name)
+    return EncodedClustering(codes, len(categories), name)
 
 
 def check_common(has_common: bool | np.bool_, name_a: str, name_b: str) -> None:
@@ -52,7 +52,7 @@ def check_common(has_common: bool | np.bool_, name_a: str, name_b: str) -> None:
 
 def contingency(a: Any, b: Any, names: tuple[str, str] = ("a", "b")) -> Contingency:
     """Count the objects of each pair of labels: O(n), or a sort if labels are many."""
-    a, b = encoded(a, names[0]), encoded(b, names[1])
+    a, b = encode_clustering(a, names[0]), encode_clustering(b, names[1])
     n_samples, k_a, k_b = len(a.codes), a.n_labels, b.n_labels
     if n_samples != len(b.codes):
         raise ValueError(
