@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gpu_consensus as gpc
-from gpu_consensus import backends, cli_options, examples, signals, storage, tables
+from gpu_consensus import backends, cli_options, data_files, examples, signals, storage
 from gpu_consensus.backends.device_errors import DeviceLostError
 from gpu_consensus.checks import check_choice, check_int
 from gpu_consensus.encoding import encode
@@ -259,12 +259,12 @@ def _consensus(arguments: argparse.Namespace) -> None:
     if checkpoint is not None:
         if "checkpoint" not in known:
             raise ValueError(f"--checkpoint is no option of {method}; leave it out.")
-        tables.check_writable("--checkpoint", checkpoint)
+        data_files.check_writable("--checkpoint", checkpoint)
         options["checkpoint"] = checkpoint
     if path.is_dir() or path.suffix.lower() == ".npz":
         ens = gpc.Ensemble.load(path)
     else:
-        ens = gpc.Ensemble(tables.read_partitions(path, arguments.header))
+        ens = gpc.Ensemble(data_files.read_partitions(path, arguments.header))
     began = time.perf_counter()
     result = gpc.consensus(
         ens,
@@ -284,11 +284,11 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     header, truth_header = arguments.header, arguments.truth_header
     labels = _codes(
         "labels",
-        tables.read_labels(arguments.labels, arguments.column, header),
+        data_files.read_labels(arguments.labels, arguments.column, header),
     )
     truth = _codes(
         "truth",
-        tables.read_labels(
+        data_files.read_labels(
             arguments.truth,
             arguments.truth_column,
             header if truth_header is None else truth_header,
@@ -360,8 +360,10 @@ def _features(arguments: argparse.Namespace) -> tuple[Any, examples.Example | No
     if arguments.example is not None:
         example = examples.load_example(arguments.example)
         where = f"--example {arguments.example}"
-        return tables.drop_columns(example.X, arguments.drop, where), example
-    return tables.read_features(arguments.data, arguments.drop, arguments.header), None
+        return data_files.drop_columns(example.X, arguments.drop, where), example
+    return data_files.read_features(
+        arguments.data, arguments.drop, arguments.header
+    ), None
 
 
 def _generate_options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -383,7 +385,7 @@ def _tell(
     """Write a consensus, and return what there is to say about it."""
     kept = "(labels are not kept; add --output labels.csv)"
     if arguments.output is not None:
-        tables.write_labels(arguments.output, result.labels, result.confidence)
+        data_files.write_labels(arguments.output, result.labels, result.confidence)
         kept = f"labels written to {arguments.output}"
     clusters = "\n".join(_summary(result, example))
     return f"{result}\n  found in {seconds:.2f} s\n\n{clusters}\n{kept}"
@@ -428,7 +430,7 @@ def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
             raise IsADirectoryError(
                 f"--output {str(path)!r} is a folder; choose the name of a file."
             )
-        tables.check_writable("--output", path)
+        data_files.check_writable("--output", path)
     return options
 
 
@@ -439,7 +441,7 @@ def _check_ensemble_output(path: Path) -> None:
             f"--output {str(path)!r} is a folder; choose the name of a file."
         )
     storage.check_replaceable("--output ", path)
-    tables.check_writable("--output", path)
+    data_files.check_writable("--output", path)
 
 
 def _summary(result: gpc.Consensus, example: examples.Example | None) -> list[str]:

@@ -14,7 +14,7 @@ from gpu_consensus.encoding import encode
 BLOCK = 2**18  # objects in memory at a time
 
 
-class Encoded(NamedTuple):
+class EncodedClustering(NamedTuple):
     """Codes of one clustering; the measures take it in place of labels."""
 
     codes: npt.NDArray[Any]
@@ -33,12 +33,12 @@ class Contingency(NamedTuple):
     n_samples: int
 
 
-def encoded(labels: Any, name: str) -> Encoded:
+def encode_clustering(labels: Any, name: str) -> EncodedClustering:
     """Encode a clustering, of any number of clusters, unless it is encoded already."""
-    if isinstance(labels, Encoded):
+    if isinstance(labels, EncodedClustering):
         return labels
     codes, categories = encode(to_host(labels), name, max_labels=None)
-    return Encoded(codes, len(categories), name)
+    return EncodedClustering(codes, len(categories), name)
 
 
 def check_common(has_common: bool | np.bool_, name_a: str, name_b: str) -> None:
@@ -52,7 +52,7 @@ def check_common(has_common: bool | np.bool_, name_a: str, name_b: str) -> None:
 
 def contingency(a: Any, b: Any, names: tuple[str, str] = ("a", "b")) -> Contingency:
     """Count the objects of each pair of labels: O(n), or a sort if labels are many."""
-    a, b = encoded(a, names[0]), encoded(b, names[1])
+    a, b = encode_clustering(a, names[0]), encode_clustering(b, names[1])
     n_samples, k_a, k_b = len(a.codes), a.n_labels, b.n_labels
     if n_samples != len(b.codes):
         raise ValueError(
@@ -86,18 +86,26 @@ def contingency(a: Any, b: Any, names: tuple[str, str] = ("a", "b")) -> Continge
     return Contingency(counts, row, col, row_sums, col_sums, int(counts.sum()))
 
 
-def _pairs(counts: IntArray) -> int:
-    # Integers: exact while n^2 < 2^63, so up to 3 * 10^9 objects.
-    return int((counts * (counts - 1) // 2).sum())
+def n_pairs(counts: Any) -> Any:
+    """Return how many pairs can be made of each number of objects.
+
+    Integers: exact while n^2 < 2^63, so up to 3 * 10^9 objects.
+
+    Examples
+    --------
+    >>> n_pairs(np.array([0, 1, 2, 5])).tolist()
+    [0, 0, 1, 10]
+    """
+    return counts * (counts - 1) // 2
 
 
 def pair_counts(table: Contingency) -> tuple[int, int, int, int]:
     """N11, N10, N01, N00: pairs together in both, only in a, only in b, in neither."""
-    n_11 = _pairs(table.counts)
-    n_10 = _pairs(table.row_sums) - n_11
-    n_01 = _pairs(table.col_sums) - n_11
-    n_pairs = table.n_samples * (table.n_samples - 1) // 2
-    return n_11, n_10, n_01, n_pairs - n_11 - n_10 - n_01
+    n_11 = int(n_pairs(table.counts).sum())
+    n_10 = int(n_pairs(table.row_sums).sum()) - n_11
+    n_01 = int(n_pairs(table.col_sums).sum()) - n_11
+    n_all: int = n_pairs(table.n_samples)
+    return n_11, n_10, n_01, n_all - n_11 - n_10 - n_01
 
 
 def information(table: Contingency) -> tuple[float, float, float]:

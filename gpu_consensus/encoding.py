@@ -16,10 +16,12 @@ MAX_LABELS = 65_535
 _COUNTED_AT_ONCE = 1 << 20
 _STRINGS_AT_ONCE = 1 << 16
 
-Encoded = tuple[npt.NDArray[np.int64], npt.NDArray[Any]]
+CodesAndCategories = tuple[npt.NDArray[np.int64], npt.NDArray[Any]]
 
 
-def encode(labels: Any, where: str, *, max_labels: int | None = MAX_LABELS) -> Encoded:
+def encode(
+    labels: Any, where: str, *, max_labels: int | None = MAX_LABELS
+) -> CodesAndCategories:
     """Encode one partition.
 
     Parameters
@@ -117,7 +119,7 @@ def _items(categories: npt.NDArray[Any]) -> list[Any]:
     return list(categories) if categories.dtype.kind in "mM" else categories.tolist()
 
 
-def _encode(labels: Any, where: str) -> Encoded:
+def _encode(labels: Any, where: str) -> CodesAndCategories:
     if hasattr(labels, "isna") and hasattr(labels, "to_numpy"):  # a pandas column
         if isinstance(labels.dtype, np.dtype):
             return _encode(labels.to_numpy(), where)
@@ -158,7 +160,7 @@ def _spread(
     present: npt.NDArray[np.bool_],
     codes: npt.NDArray[np.int64],
     categories: npt.NDArray[Any],
-) -> Encoded:
+) -> CodesAndCategories:
     """Put the codes of the labels that are present where these are."""
     if present.all():
         return codes, categories
@@ -169,7 +171,7 @@ def _spread(
 
 def _relabel(
     found: npt.NDArray[Any], codes: npt.NDArray[np.int64], categories: npt.NDArray[Any]
-) -> Encoded:
+) -> CodesAndCategories:
     """Codes of objects, from a number into ``codes`` or -1 (missing) for each."""
     return np.append(codes, len(categories))[found], categories
 
@@ -227,7 +229,7 @@ def _is_number(label: Any) -> bool:
     return isinstance(label, Number) and not isinstance(label, np.timedelta64)
 
 
-def _unique(values: npt.NDArray[Any]) -> Encoded:
+def _unique(values: npt.NDArray[Any]) -> CodesAndCategories:
     """Codes by sorted category; a table look-up where integers are dense enough."""
     if values.dtype.kind in "iu" and values.size:
         low, high = int(values.min()), int(values.max())
@@ -241,7 +243,7 @@ def _unique(values: npt.NDArray[Any]) -> Encoded:
     return inverse.astype(np.int64).reshape(values.shape), categories
 
 
-def _encode_strings(array: npt.NDArray[Any]) -> Encoded:
+def _encode_strings(array: npt.NDArray[Any]) -> CodesAndCategories:
     """Hash fixed-width strings: np.unique sorts them all, which takes far longer."""
     starts = range(0, array.size, _STRINGS_AT_ONCE)
     pieces = (array[start : start + _STRINGS_AT_ONCE].tolist() for start in starts)
@@ -250,7 +252,7 @@ def _encode_strings(array: npt.NDArray[Any]) -> Encoded:
     return rank[found], np.array(ordered, dtype=array.dtype)
 
 
-def _encode_objects(array: npt.NDArray[Any], where: str) -> Encoded:
+def _encode_objects(array: npt.NDArray[Any], where: str) -> CodesAndCategories:
     kinds = set(map(type, array))
     if len(kinds) == 1 and issubclass(kind := next(iter(kinds)), np.integer):
         return _encode(array.astype(kind), where)

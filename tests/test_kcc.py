@@ -149,10 +149,21 @@ def test_same_seed_same_labels_for_any_thread_count():
 
 
 def test_a_start_does_not_depend_on_the_others():
+    """Each start by itself, from the objects that its own child of the seed draws."""
     labels, _ = noisy(8, n=200, r=10, k=4)
-    few = gpc.kcc(labels, 6, n_init=3, refine=False, random_state=2)
-    many = gpc.kcc(labels, 6, n_init=12, refine=False, random_state=2)
-    assert many.objective <= few.objective
+    alone = []
+    for child in np.random.SeedSequence(2).spawn(12):
+        init = np.full(200, -1)
+        drawn = np.random.default_rng(child).choice(200, 6, replace=False)
+        init[drawn] = np.arange(6)
+        alone.append(gpc.kcc(labels, 6, init=init, refine=False))
+    for n_init in (1, 5, 12):
+        together = gpc.kcc(
+            labels, 6, init="random", n_init=n_init, refine=False, random_state=2
+        )
+        best = min(alone[:n_init], key=lambda result: result.objective)
+        assert np.array_equal(together.labels, best.labels)
+        assert np.array_equal(together.history, best.history)
 
 
 @pytest.mark.parametrize("init", ["partition", "random", "careful"])

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import oracles
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from random_ensembles import noisy
 
@@ -264,11 +264,30 @@ def test_cvote_is_the_literal_algorithm(seed, reduction, adaptive):
     assert result.objective == pytest.approx(lost, abs=1e-12)
 
 
-def test_binary_cvote_matches_labels():
-    labels, truth = noisy(8, n=90, r=9)
-    result = gpc.cvote(labels, 3, alignment="binary")
-    assert gpc.metrics.adjusted_rand(truth, result.labels) > 0.7
-    assert result.details["votes"].max() <= 1
+@given(st.integers(0, 10**6))
+@settings(max_examples=20)
+def test_binary_cvote_tries_all_matchings_with_the_average(seed):
+    rng = np.random.default_rng(seed)
+    ens = gpc.Ensemble(rng.integers([5, 3, 4, 5], size=(40, 4)))
+    result = gpc.cvote(ens, alignment="binary")
+    order = result.details["order"]
+    total = one_hot(ens.labels[:, order[0]], ens.n_labels[order[0]])
+    width = total.shape[1]
+    for m, i in enumerate(order[1:], start=2):
+        k_i = int(ens.n_labels[i])
+        other = one_hot(ens.labels[:, i], k_i)
+        overlap = np.pad(other.T @ total, ((0, 0), (0, max(0, k_i - width))))
+        worth = {}
+        for p in matchings(k_i, overlap.shape[1]):
+            columns = tuple(c if c < width else -1 for c in p)  # -1: no vote
+            worth[columns] = sum(overlap[j, c] for j, c in enumerate(p))
+        best = max(worth.values())
+        winners = [columns for columns in worth if worth[columns] > best - 1e-9]
+        assume(len(winners) == 1)  # of equals, scipy's choice counts
+        total = (m - 1) / m * total + other @ one_hot(winners[0], width) / m
+    votes = result.details["votes"]
+    assert votes == pytest.approx(total)
+    assert same(result.labels, votes.argmax(axis=1))
 
 
 def test_cvote_asks_for_a_large_enough_reference():

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import gpu_consensus as gpc
-from gpu_consensus import tables
+from gpu_consensus import data_files
 from gpu_consensus.accept.agreement import check_agreement
 from gpu_consensus.accept.generation import compare_generation
 from gpu_consensus.accept.kernels import time_kernels
@@ -168,7 +168,7 @@ def check_output(output: Path) -> Path:
             raise IsADirectoryError(
                 f"--output {str(path)!r} is a folder; choose the name of a file."
             )
-        tables.check_writable("--output", path)
+        data_files.check_writable("--output", path)
     if page.exists():
         with page.open(encoding="utf-8", errors="replace") as file:
             if not file.read(len(HEADING)) == HEADING:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import FloatArray, IntArray
+from gpu_consensus.contingency import n_pairs
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.loop.count_by_cluster import count_many_by_cluster
 
@@ -63,11 +64,11 @@ def mean_pairwise(backend: Backend, ensemble: Ensemble) -> float:
 
 def _rand(counts: IntArray) -> FloatArray:
     """Adjusted Rand of R contingency tables, (K_i, R, K) -> (R,)."""
-    together = _pairs(counts).sum(axis=(0, 2))
-    first = _pairs(counts.sum(axis=2)).sum(axis=0)
-    second = _pairs(counts.sum(axis=0)).sum(axis=1)
+    together = n_pairs(counts).sum(axis=(0, 2))
+    first = n_pairs(counts.sum(axis=2)).sum(axis=0)
+    second = n_pairs(counts.sum(axis=0)).sum(axis=1)
     common = counts.sum(axis=(0, 2))
-    everyone = np.maximum(_pairs(common), 1)
+    everyone = np.maximum(n_pairs(common), 1)
     chance = first * (second / everyone)
     best = (first + second) / 2
     equal = (together == first) & (together == second)
@@ -75,7 +76,3 @@ def _rand(counts: IntArray) -> FloatArray:
     np.divide(together - chance, best - chance, out=found, where=~equal)
     found[common == 0] = np.nan
     return found
-
-
-def _pairs(counts: IntArray) -> IntArray:
-    return counts * (counts - 1) // 2

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_consensus import metrics
 from gpu_consensus.checks import check_choice
-from gpu_consensus.contingency import Encoded
+from gpu_consensus.contingency import EncodedClustering
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.voting import IpvcRule
@@ -127,7 +127,7 @@ def best(
     )
 
 
-def _completed(task: Task, i: int) -> Encoded:
+def _completed(task: Task, i: int) -> EncodedClustering:
     """Return partition ``i`` with a label for every object."""
     codes, k_i = task.codes[i], int(task.ensemble.n_labels[i])
     absent = np.flatnonzero(codes == k_i)
@@ -150,20 +150,20 @@ def _completed(task: Task, i: int) -> Encoded:
         )
         codes = codes.copy()
         codes[absent] = task.backend.to_host(found.assignment)[0]
-    return Encoded(codes, k_i, f"partition {i}")
+    return EncodedClustering(codes, k_i, f"partition {i}")
 
 
 def _compare(
     task: Task,
     j: int,
-    candidate: Encoded,
+    candidate: EncodedClustering,
     function: Callable[[Any, Any], float],
     is_own: bool,
 ) -> float:
     """Return the measure between partition ``j`` and a complete one."""
     codes, k_j = task.codes[j], int(task.ensemble.n_labels[j])
     if not is_own:
-        return function(Encoded(codes, k_j, f"partition {j}"), candidate)
+        return function(EncodedClustering(codes, k_j, f"partition {j}"), candidate)
     here = codes < k_j
     found = function(
         codes[here].astype(np.int64), candidate.codes[here].astype(np.int64)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.segments import Segments
+from gpu_consensus.contingency import n_pairs
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.methods.call import Task
 
@@ -38,13 +39,10 @@ def pair_agreement(task: Task, labels: npt.NDArray[Any], n_clusters: int) -> Agr
     segments = Segments(offsets)
     counts = segments.present(found[:, None])
 
-    def pairs(n: Any) -> Any:
-        return n * (n - 1) // 2
-
-    joined = pairs(segments.sum(counts)).sum(axis=(1, 2))
-    alike = segments.sum(pairs(counts.sum(axis=2, keepdims=True))).sum(axis=(1, 2))
-    both = segments.sum(pairs(counts)).sum(axis=(1, 2))
-    every = pairs(segments.sum(counts).sum(axis=(1, 2)))
+    joined = n_pairs(segments.sum(counts)).sum(axis=(1, 2))
+    alike = segments.sum(n_pairs(counts.sum(axis=2, keepdims=True))).sum(axis=(1, 2))
+    both = segments.sum(n_pairs(counts)).sum(axis=(1, 2))
+    every = n_pairs(segments.sum(counts).sum(axis=(1, 2)))
     cost = math.fsum(task.weights * (joined + alike - 2 * both))
     total = math.fsum(task.weights * every)
     return Agreement(cost, 1.0 - cost / total if total else 1.0)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.checks import check_int
-from gpu_consensus.contingency import Encoded, contingency, information
+from gpu_consensus.contingency import EncodedClustering, contingency, information
 from gpu_consensus.graphs import Partitioner, choose_partitioner
 from gpu_consensus.graphs.graph_cut import Found
 from gpu_consensus.graphs.incidence import Incidence, make_incidence
@@ -129,11 +129,11 @@ def average_nmi(task: Task, labels: npt.NDArray[np.intp]) -> float:
     labels : ndarray of shape (n_labelled,)
         0-based.
     """
-    consensus = Encoded(labels, int(labels.max()) + 1, "labels")
+    consensus = EncodedClustering(labels, int(labels.max()) + 1, "labels")
     total = weight = 0.0
     codes = task.codes
     for i, k_i in enumerate(task.ensemble.n_labels.tolist()):
-        partition = Encoded(codes[i], k_i, f"partition {i}")
+        partition = EncodedClustering(codes[i], k_i, f"partition {i}")
         table = contingency(partition, consensus)
         h, h_consensus, vi = information(table)
         share = float(task.weights[i]) * table.n_samples

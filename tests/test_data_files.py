@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpu_consensus import tables
+from gpu_consensus import data_files
 
 
 @pytest.fixture
@@ -17,11 +17,11 @@ def write(tmp_path):
 
 
 def labels(path, **options):
-    return tables.read_partitions(path, **options).tolist()
+    return data_files.read_partitions(path, **options).tolist()
 
 
 def features(path, *drop, **options):
-    return tables.read_features(path, drop, **options).tolist()
+    return data_files.read_features(path, drop, **options).tolist()
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_marks_line_ends_delimiters_and_blank_lines(write, end, mark, name, betw
     assert features(write(text, name)) == [[1, 2], [3, 4]]
     assert features(write(text, name), "x") == [[2], [4]]
     assert labels(write(text, name)) == [["1", "2"], ["3", "4"]]
-    assert tables.read_labels(write(text, name), "y").tolist() == ["2", "4"]
+    assert data_files.read_labels(write(text, name), "y").tolist() == ["2", "4"]
     bare = mark + end.join(["1|2", "3|4"]).replace("|", between)
     assert features(write(bare, name)) == [[1, 2], [3, 4]]
     assert labels(write(bare, name)) == [["1", "2"], ["3", "4"]]
@@ -106,7 +106,7 @@ def test_missing_labels(write):
         labels(write("label\nx\n\ny\n"))
 
 
-@pytest.mark.parametrize("read", [tables.read_features, tables.read_partitions])
+@pytest.mark.parametrize("read", [data_files.read_features, data_files.read_partitions])
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -136,7 +136,11 @@ def test_lines_of_unequal_length(write):
 def test_other_encodings_are_named_with_their_cure(write, encoding):
     for text in ("größe,x\n1,2\n", "x,y\n" + "1,2\n" * 9000 + "ö,1\n"):
         path = write(text, encoding=encoding)
-        for read in (tables.read_features, tables.read_partitions, tables.read_labels):
+        for read in (
+            data_files.read_features,
+            data_files.read_partitions,
+            data_files.read_labels,
+        ):
             with pytest.raises(ValueError, match=r"table.csv' is not UTF-8 text .* as"):
                 read(path)
 
@@ -151,10 +155,10 @@ def test_columns_by_name_and_number(write):
     with pytest.raises(ValueError, match=r"no column of .* is left; drop fewer"):
         features(path, "0", "1", "2")
     with pytest.raises(ValueError, match=r"truth .* has 3 columns; name one with --of"):
-        tables.read_labels(path, role="truth", option="--of")
-    assert tables.read_labels(path, "b").tolist() == ["3"]
+        data_files.read_labels(path, role="truth", option="--of")
+    assert data_files.read_labels(path, "b").tolist() == ["3"]
     path = write("a,label\n1,x\n1,y\n")
-    assert tables.read_labels(path).tolist() == ["x", "y"]
+    assert data_files.read_labels(path).tolist() == ["x", "y"]
     assert labels(path) == [["1", "x"], ["1", "y"]]
 
 
@@ -167,12 +171,12 @@ def test_arrays(tmp_path):
 
     save(np.arange(6).reshape(2, 3))
     assert features(path, "1") == [[0, 2], [3, 5]]
-    assert tables.read_labels(path, "2").tolist() == [2, 5]
+    assert data_files.read_labels(path, "2").tolist() == [2, 5]
     assert labels(path) == [[0, 1, 2], [3, 4, 5]]
     with pytest.raises(ValueError, match=r"has no column 'x'; it has 0\.\.2"):
         features(path, "x")
     save(np.arange(3)[:, None])
-    assert tables.read_labels(path).tolist() == [0, 1, 2]
+    assert data_files.read_labels(path).tolist() == [0, 1, 2]
     for array in (np.array(5), np.arange(3), np.zeros((2, 2, 2))):
         save(array)
         with pytest.raises(ValueError, match="features should be"):
@@ -182,10 +186,10 @@ def test_arrays(tmp_path):
     for array in (np.array(5), np.zeros(0), np.zeros((2, 2, 2))):
         save(array)
         with pytest.raises(ValueError, match=r"truth .* one label per object"):
-            tables.read_labels(path, role="truth")
+            data_files.read_labels(path, role="truth")
     save(np.array([None, "x"], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="does not hold an array") as error:
-        tables.read_labels(path)
+        data_files.read_labels(path)
     assert "allow_pickle" not in str(error.value)
     with path.open("wb") as file:
         np.savez(file, np.zeros((2, 2)), np.zeros(2))
@@ -203,9 +207,9 @@ def test_sparse_matrices_lose_columns_too(tmp_path, form):
     X = scipy.sparse.random(6, 5, density=0.5, random_state=0)
     path = tmp_path / "X.npz"
     scipy.sparse.save_npz(path, X.asformat(form))
-    found = tables.read_features(path, ["1", "4"])
+    found = data_files.read_features(path, ["1", "4"])
     assert np.array_equal(found.toarray(), X.toarray()[:, [0, 2, 3]])
     with pytest.raises(ValueError, match=r"has no column '5'; it has 0\.\.4"):
-        tables.read_features(path, ["5"])
+        data_files.read_features(path, ["5"])
     with pytest.raises(ValueError, match="should end in one of"):
-        tables.read_labels(path)
+        data_files.read_labels(path)
