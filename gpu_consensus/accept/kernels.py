@@ -179,12 +179,13 @@ def _count_cases(
     n_moved = int(moved.sum())
     old = backend.to_device(before)
     new = backend.to_device(np.where(moved, (before + 1) % k, before).astype(np.uint8))
-    counts = backend.count(codes, offsets, old, k)
+    shape = (n_restarts, k)
+    counts = backend.xp.zeros((int(offsets[-1]), *shape), np.int64)
     labels = n * r * codes.itemsize
     yield Case(
         "count",
         f"{n_restarts} x {k} columns",
-        lambda: backend.count(codes, offsets, old, k),
+        lambda: backend.count(codes, offsets, None, old, counts),
         labels + old.nbytes + counts.nbytes,
         4 * n * r * n_restarts,
         "device: every label and cluster once, counts; shared: 4 n r R",
@@ -192,16 +193,17 @@ def _count_cases(
     yield Case(
         "count",
         f"{n_restarts} x {k} columns, a tenth moved",
-        lambda: backend.recount(codes, offsets, old, new, counts),
+        lambda: backend.count(codes, offsets, old, new, counts),
         min(labels, r * _sectors(moved, codes.itemsize)) + 2 * old.nbytes,
         8 * n_moved * r,
         "device: 32 bytes where an object moved, clusters twice; shared: 8 r moved",
     )
     weight = backend.to_device(np.ones(n, np.int64))
+    absent = backend.xp.zeros((r, *shape), np.int64)
     yield Case(
         "weigh",
         f"{n_restarts} x {k} columns, a tenth missing",
-        lambda: backend.weigh(codes, offsets, old, weight, k),
+        lambda: backend.count(codes, offsets, None, old, counts, weight, absent),
         labels + old.nbytes + 8 * n + 8 * r * n_restarts * k,
         0,
         "device: every label, cluster and weight once, sums",
@@ -224,14 +226,20 @@ def _table_cases(
     assignment = backend.to_device(
         rng.integers(k, size=(n_restarts, n), dtype=np.uint8)
     )
-    counts = backend.count(codes, ens.offsets, assignment, k)
+    shape = (n_restarts, k)
+    counts = backend.xp.zeros((int(ens.offsets[-1]), *shape), np.int64)
+    absent = backend.xp.zeros((r, *shape), np.int64)
+    weight = backend.to_device(np.ones(n, np.int64))
+    backend.count(codes, ens.offsets, None, assignment, counts, weight, absent)
     rule = KccRule(ens, parse_utility("h")[1], ens.weights)
+    assert rule.recipe is not None
+    recipe, sec = rule.recipe, SecRule(ens).recipe
     size, sums = int(counts.size), r * n_restarts * k
     known = 8 * (size - sums)  # counts of missing labels are not looked at
     yield Case(
         "table_sums",
         "10 x 10 columns, K_i=10",
-        lambda: backend.table(rule, counts, None),
+        lambda: backend.table(recipe, counts),
         known + 17 * sums,
         0,
         "device: counts of labels once, 17 r R K out",
@@ -239,14 +247,11 @@ def _table_cases(
     yield Case(
         "table",
         "10 x 10 columns, K_i=10, utility h",
-        lambda: backend.table(rule, counts, None),
+        lambda: backend.table(recipe, counts),
         known + 4 * size + 17 * sums,
         0,
         "device: counts of labels and sums once, table out",
     )
-    sec = SecRule(ens)
-    weight = backend.to_device(np.ones(n, np.int64))
-    absent = backend.weigh(codes, ens.offsets, assignment, weight, k)
     yield Case(
         "table_norm",
         "10 x 10 columns, K_i=10",
@@ -293,7 +298,7 @@ def _pair_cases(
     yield Case(
         "coassociation",
         f"{m} x {m} pairs",
-        lambda: backend.coassociation(codes, n_labels, objects, objects),
+        lambda: backend.pairs(codes, n_labels, objects, objects),
         2 * m * r * codes.itemsize + 8 * m * m,
         8 * m * m * r,
         "device: labels once, 8 bytes a pair out; shared: 8 bytes a pair and partition",
