@@ -14,7 +14,10 @@ from gpu_consensus.loop.problem import Starts
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend, why_unavailable
 from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.starts import Starts
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule
