@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from gpu_consensus.loop.problem import Starts
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend, why_unavailable
