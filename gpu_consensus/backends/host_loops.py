@@ -2,7 +2,8 @@
 
 Each has a reference in NumPy, where the method that needs it lives, and a compiled form
 that takes arrays and changes arrays; both give the same bits. Which one runs is decided
-here, by the size of the work alone: what is compiled takes time to load.
+here, by the size of the work: what is compiled takes time to load, unless this process
+uses compiled code already.
 
 ==========  ================================  ====================
 loop        reference                         work
@@ -20,6 +21,7 @@ A refinement and a climber are made once, with the memory that their steps share
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -39,8 +41,8 @@ class _Loop(NamedTuple):
 
 
 _LOOPS = {
-    "refinement": _Loop(1 << 17, "numba_refine"),
-    "find_move": _Loop(1 << 17, "numba_refine"),
+    "refinement": _Loop(1 << 22, "numba_refine"),
+    "find_move": _Loop(1 << 22, "numba_refine"),
     "ipc_sweep": _Loop(1 << 14, "numba_ipc"),
     "tilo_sweep": _Loop(48, None),
     "climber": _Loop(1 << 20, "numba_add_rem_add"),
@@ -64,7 +66,11 @@ def compiled_loops(use: bool) -> Iterator[None]:
 
 def pays(loop: str, work: int) -> bool:
     """Whether so much work pays for the compiled form of a loop."""
-    enough = work >= _LOOPS[loop].least_work if _asked is None else _asked
+    if _asked is None:
+        is_loaded = "gpu_consensus.backends.numba_jit" in sys.modules
+        enough = is_loaded or work >= _LOOPS[loop].least_work
+    else:
+        enough = _asked
     return enough and not why_unavailable("numba")
 
 
