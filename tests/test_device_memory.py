@@ -3,7 +3,6 @@
 Allocations are made to fail one after the other, every one once, and from a size on.
 """
 
-import importlib
 import warnings
 
 import kernel_matrix
@@ -25,6 +24,7 @@ from gpu_consensus.backends.device_memory import (
 )
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
+from gpu_consensus.loop import count_by_cluster
 from gpu_consensus.methods.climbs import bytes_beside, climb_all
 
 CASE = {"n": 65, "n_labels": 5, "n_clusters": 4, "n_restarts": 2, "repeat": 1}
@@ -178,8 +178,7 @@ PAIRWISE = {
 @pytest.mark.parametrize("name", PAIRWISE)
 def test_pairs_of_codes_larger_than_the_device(monkeypatch, name, weighted):
     n, r, memory = (6000, 12, 48_000) if name == "correspondence" else (520, 80, 40_000)
-    module = importlib.import_module("gpu_consensus.methods.correspondence")
-    monkeypatch.setattr(module, "_BLOCK", 1000)
+    monkeypatch.setattr(count_by_cluster, "_COUNTS", 1000)
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(n)[:, None] % 3, r, axis=1)
     for new in (rng.integers(3, size=(n, r)), -1):

@@ -30,7 +30,7 @@ import gpu_consensus
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.features import check_features, count_distinct_rows
 from gpu_consensus.generate import drop_labels, generate_partitions
-from gpu_consensus.generation.store import plain_seed, seed_from_plain
+from gpu_consensus.seeds import plain_seed, seed_from_plain
 from gpu_consensus.generation.views import STRATEGIES, draw_zipf_weights
 from gpu_consensus.kmeans import kmeans
 

@@ -13,7 +13,6 @@ from random_ensembles import noisy
 from sklearn.metrics import normalized_mutual_info_score
 
 import gpu_consensus as gpc
-from gpu_consensus.graphs.incidence import make_incidence
 from gpu_consensus.graphs.kinds import bipartite_vectors
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.cspa import similarity_graph
@@ -127,7 +126,7 @@ def test_second_worked_example(method):
 
 def test_meta_graph_of_a_worked_example():
     task = open_task("test", worked(oracles.E1), 2)
-    incidence = make_incidence(task)
+    incidence = task.incidence
     graph, load, vertex = meta_graph(incidence)
     dense, sizes = jaccard(oracles.E1)
     # back to the order of partition and label
@@ -147,7 +146,7 @@ def test_meta_graph_of_a_worked_example():
 def test_association_is_a_mean():
     """Object 3 of the second example: means tie, sums do not."""
     task = open_task("test", worked(oracles.E2), 3)
-    incidence = make_incidence(task)
+    incidence = task.incidence
     wanted = np.array([0, 1, 2, 0, 1, 2, 0, 2, 0, 0, 1, 2, 1, 0, 2])
     share, held = association(incidence, wanted[incidence.place], 3)
     assert share[incidence.row[2]].tolist() == [0.5, 0.5, 0]
@@ -165,7 +164,7 @@ def test_association_is_a_mean():
     ],
 )
 def test_singular_values_of_the_bipartite_graph(rows, values):
-    incidence = make_incidence(open_task("test", worked(rows), 2))
+    incidence = open_task("test", worked(rows), 2).incidence
     graph = bipartite_graph(incidence)
     found = bipartite_vectors(graph.incidence, 20, np.random.default_rng(0))
     assert np.allclose(found[1][: len(values)], values, atol=5e-5)
@@ -198,7 +197,7 @@ def test_similarity_is_the_definition(missing):
     labels[7] = labels[3]
     weights = np.array([1, 2, 3, 2]) / 8
     task = open_task("test", labels, 2, Shared(weights))
-    incidence = make_incidence(task)
+    incidence = task.incidence
     graph = similarity_graph(task, incidence)
     n = len(labels)
     expected = np.zeros((n, n))

@@ -44,7 +44,7 @@ def test_a_matrix_in_many_blocks_is_the_same(monkeypatch):
 @given(st.lists(st.tuples(*[st.integers(-1, 1)] * 3), min_size=1, max_size=30))
 def test_equal_rows_are_found(rows):
     labels = np.column_stack([np.array(rows), np.zeros(len(rows), int)])
-    found = open_task("test", labels, None, finds_n_clusters=True).distinct()
+    found = open_task("test", labels, None, finds_n_clusters=True).distinct
     first: dict[tuple, int] = {}
     for l, row in enumerate(map(tuple, labels)):
         first.setdefault(row, l)

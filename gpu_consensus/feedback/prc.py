@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +16,6 @@ from gpu_consensus.checks import (
     seed_sequence,
 )
 from gpu_consensus.feedback.tilo import check_order, exact_weights, lower_width, width
-from gpu_consensus.memory import check_memory
-from gpu_consensus.methods.call import Shared, open_task
-from gpu_consensus.result import Consensus
-
-_MATRICES = 4  # n x n: the graph, its rounded weights and what lies between
 
 
 class PinchClusters(NamedTuple):
@@ -176,73 +170,4 @@ def _piece(vertices: IntArray, boundary: IntArray, first: int) -> _Piece:
         ratio=float(ratio[pick]),
         minus_depth=-float(depth[pick]),
         cut=int(begins[minima[pick]]) + 1,
-    )
-
-
-def prc_consensus(
-    ensemble: Any,
-    n_clusters: int,
-    *,
-    n_init: int = 10,
-    recursive: bool = False,
-    weights: Any = None,
-    on_unlabelled: str = "raise",
-    backend: str = "auto",
-    n_jobs: int | None = None,
-    memory_limit: int | None = None,
-    random_state: Any = None,
-    progress: bool = False,
-) -> Consensus:
-    """Find a consensus by pinch ratio clustering of the co-association matrix.
-
-    Parameters
-    ----------
-    ensemble : Ensemble or array of shape (n_samples, n_partitions)
-        The basic partitions.
-    n_clusters : int
-        Clusters of the consensus.
-    n_init : int, default 10
-        Random orders to begin with; the order of smallest width is cut.
-    recursive : bool, default False
-        As for :func:`prc`.
-    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
-        As in :func:`~gpu_consensus.methods.kcc.kcc`.
-
-    Returns
-    -------
-    Consensus
-        ``objective`` is the sum of the pinch ratios of the cuts, ``value`` its
-        negative.
-
-    References
-    ----------
-    D. R. Heisterkamp, "Lambda consensus clustering".
-
-    Examples
-    --------
-    >>> import gpu_consensus as gpc
-    >>> ens = gpc.Ensemble.from_partitions(
-    ...     [[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1], [1, 1, 1, 0, 0, 0]]
-    ... )
-    >>> prc_consensus(ens, 2, random_state=0).labels.tolist()
-    [0, 0, 0, 1, 1, 1]
-    """
-    shared = Shared(
-        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
-    )
-    task = open_task("prc", ensemble, n_clusters, shared)
-    n = task.ensemble.n_samples
-    cure = "use kcc or another method without the co-association matrix"
-    check_memory("prc", _MATRICES * 8 * n * n, task.memory_limit, cure)
-    found = prc(
-        task.pairs().matrix(),
-        task.k,
-        n_init=n_init,
-        recursive=recursive,
-        random_state=task.random_state,
-    )
-    objective = float(found.ratios.sum())
-    details: Mapping[str, Any] = {"ratios": found.ratios, "order": found.order}
-    return task.result(
-        found.labels, objective=objective, value=-objective, details=details
     )

@@ -16,9 +16,9 @@ from gpu_consensus.arrays import to_host
 from gpu_consensus.checks import FloatArray, seed_sequence
 from gpu_consensus.encoding import encode
 from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.generation.store import plain_seed, seed_from_plain
 from gpu_consensus.loop.rows import Rows
 from gpu_consensus.loop.starts import Starts
+from gpu_consensus.seeds import plain_seed, seed_from_plain
 from gpu_consensus.storage import write_atomic
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from gpu_consensus.checks import (
     seed_sequence,
 )
 from gpu_consensus.ensemble import Ensemble, as_ensemble
+from gpu_consensus.graphs.incidence import Incidence, make_incidence
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.loop.fit import LoopOptions, fit
 from gpu_consensus.loop.lloyd import lloyd
@@ -151,9 +152,15 @@ class Task:
         """Draw one seed for programs that take an integer, 0..2^31 - 2."""
         return int(self.rng().integers(2**31 - 1))
 
+    @cached_property
     def distinct(self) -> Distinct:
-        """Find the objects whose labels are all equal."""
+        """The objects whose labels are all equal, found once."""
         return find_distinct(self.codes)
+
+    @cached_property
+    def incidence(self) -> Incidence:
+        """The hypergraph of the ensemble."""
+        return make_incidence(self.ensemble, self.weights, self.distinct)
 
     def pairs(self, objects: npt.NDArray[np.intp] | None = None) -> Pairs:
         """Return the co-association of all objects, or of some."""

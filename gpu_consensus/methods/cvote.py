@@ -91,7 +91,7 @@ def cvote(
     )
     task = open_task("cvote", ensemble, n_clusters, shared, finds_n_clusters=True)
     order = _order(task)
-    distinct = task.distinct()
+    distinct = task.distinct
     k = int(task.ensemble.n_labels[order[0]])
     n_rows = len(distinct.first)
     # the votes of all objects, in the result, are gathered from those that differ

@@ -88,7 +88,7 @@ def furthest(
         "furthest", ensemble, n_clusters, shared, pairs=True, finds_n_clusters=True
     )
     # equal objects are equally far from everything: only the first can be a centre
-    distinct = task.distinct()
+    distinct = task.distinct
     pairs = task.pairs(distinct.first)
     least = 1 if n_clusters is None else task.k
     most = pairs.n_samples if n_clusters is None else task.k

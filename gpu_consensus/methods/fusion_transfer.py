@@ -88,7 +88,7 @@ def fusion_transfer(
     task = open_task(
         "fusion_transfer", ensemble, None, shared, pairs=True, finds_n_clusters=True
     )
-    distinct = task.distinct()
+    distinct = task.distinct
     sizes = distinct.size.astype(np.float64)
     # in the end up to m classes with what every object gains there, copied to grow
     found = likeness(task, distinct, 18, "use kcc or sec, which need no matrix")

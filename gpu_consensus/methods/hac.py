@@ -79,7 +79,7 @@ def hac(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("hac", ensemble, n_clusters, shared, pairs=True)
-    distinct = task.distinct()
+    distinct = task.distinct
     # a matrix, and a quarter of it while the half of the classes left is copied out
     found = likeness(task, distinct, 10, "use kcc or sec, which need no matrix")
     matrix, sizes = found.matrix, distinct.size.astype(np.float64)

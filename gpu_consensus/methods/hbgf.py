@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu_consensus.graphs import choose_partitioner
 from gpu_consensus.graphs.graph_cut import Found
-from gpu_consensus.graphs.incidence import Incidence, make_incidence
+from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Bipartite, cut_weight
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
@@ -79,7 +79,7 @@ def hbgf(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("hbgf", ensemble, n_clusters, shared)
-    incidence = make_incidence(task)
+    incidence = task.incidence
     graph = bipartite_graph(incidence)
     cut = chosen.cut(graph, graph.copies, task.k, task.seed())
     found = Found(

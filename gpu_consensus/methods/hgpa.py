@@ -7,7 +7,7 @@ from typing import Any
 from gpu_consensus.checks import check_choice
 from gpu_consensus.graphs import Partitioner, choose_partitioner
 from gpu_consensus.graphs.graph_cut import Found
-from gpu_consensus.graphs.incidence import Incidence, make_incidence
+from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Hypergraph
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.result import Consensus
@@ -85,7 +85,13 @@ def hgpa(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("hgpa", ensemble, n_clusters, shared)
-    found = run_hgpa(task, make_incidence(task), chosen, task.seed(), edge_weights)
+    found = run_hgpa(
+        task,
+        task.incidence,
+        chosen,
+        task.seed(),
+        edge_weights,
+    )
     return task.result(found.labels, **found.outcome)
 
 

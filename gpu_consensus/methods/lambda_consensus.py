@@ -23,7 +23,6 @@ from gpu_consensus.checks import (
 )
 from gpu_consensus.ensemble import Ensemble, as_ensemble
 from gpu_consensus.feedback.agreement import agreement, mean_pairwise
-from gpu_consensus.feedback.prc import prc_consensus
 from gpu_consensus.feedback.sites import (
     Site,
     check_clusterer,
@@ -34,6 +33,7 @@ from gpu_consensus.feedback.updates import Told
 from gpu_consensus.feedback.views import SiteSettings, make_sites
 from gpu_consensus.methods import METHODS
 from gpu_consensus.methods.distinct import check_distinct_rows, find_unlabelled
+from gpu_consensus.methods.prc_consensus import prc_consensus
 from gpu_consensus.options import check_options, option_names
 from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus

@@ -9,7 +9,7 @@ import numpy as np
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.graphs import Partitioner, choose_partitioner
 from gpu_consensus.graphs.graph_cut import Found
-from gpu_consensus.graphs.incidence import Incidence, make_incidence
+from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Parts, Similarity, cut_weight
 from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.call import Shared, Task, open_task
@@ -83,7 +83,12 @@ def mcla(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("mcla", ensemble, n_clusters, shared)
-    found = run_mcla(task, make_incidence(task), chosen, task.seed())
+    found = run_mcla(
+        task,
+        task.incidence,
+        chosen,
+        task.seed(),
+    )
     return task.result(found.labels, **found.outcome)
 
 

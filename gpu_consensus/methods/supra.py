@@ -12,7 +12,7 @@ from gpu_consensus.checks import check_int
 from gpu_consensus.contingency import EncodedClustering, contingency, information
 from gpu_consensus.graphs import Partitioner, choose_partitioner
 from gpu_consensus.graphs.graph_cut import Found
-from gpu_consensus.graphs.incidence import Incidence, make_incidence
+from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.cspa import run_cspa
 from gpu_consensus.methods.hgpa import run_hgpa
@@ -86,7 +86,10 @@ def supra(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("supra", ensemble, n_clusters, shared)
-    incidence, seed = make_incidence(task), task.seed()
+    incidence, seed = (
+        task.incidence,
+        task.seed(),
+    )
     found: dict[str, Found] = {}
     skipped: dict[str, str] = {}
     n_distinct = len(incidence.copies)
