@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import (
     FloatArray,
     IntArray,
@@ -187,7 +188,7 @@ def prc_consensus(
     recursive: bool = False,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
