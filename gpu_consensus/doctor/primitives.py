@@ -52,6 +52,8 @@ class Case(NamedTuple):
         What ``assign`` is given: 0 for no row table, 1 for sums, 2 for a whole one.
     code : dtype, optional
         Of the codes; the smallest by default.
+    seed : int
+        What the data are drawn by.
     """
 
     n_samples: int
@@ -62,6 +64,7 @@ class Case(NamedTuple):
     rules: tuple[str, ...] = RULES
     row_tables: tuple[int, ...] = (0, 1, 2)
     code: npt.DTypeLike | None = None
+    seed: int = 0
 
 
 class Data(NamedTuple):
@@ -104,14 +107,15 @@ class Data(NamedTuple):
 
     def on(self, backend: Backend) -> Data:
         """Copy it to where a backend computes."""
+        codes = backend.resident(self.codes)
         names = self._fields[self._fields.index("codes") + 1 :]
         moved = {name: backend.to_device(getattr(self, name)) for name in names}
-        return self._replace(codes=backend.resident(self.codes), **moved)
+        return self._replace(codes=codes, **moved)
 
 
 def make_data(case: Case) -> Data:
     """Draw random data of a case, on the host."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(case.seed)
     numpy, k, n = NumpyBackend(1), case.n_clusters, case.n_samples
     kind = np.min_scalar_type(max(case.n_labels))
     codes = np.empty((len(case.n_labels), n), dtype=kind)
