@@ -2,6 +2,7 @@
 
 import cudaemu
 import numpy as np
+from fresh_counts import fresh_sums
 from kernel_matrix import same
 
 from gpu_consensus.backends.host_loops import compiled_loops
@@ -47,16 +48,15 @@ def check_rows(backend, folder, code, n_clusters=3, row_tables=(0, 1, 2)):
     share = rng.dirichlet(np.ones(n_clusters), size=(TAIL, 2))
     row_weight = rng.integers(1, 99, size=TAIL).astype(np.float32)
     given = (last, OFFSETS)
-    counts = backend.count(view, OFFSETS, up(before), n_clusters)
-    same(backend, "count", counts, numpy.count(*given, before, n_clusters))
-    backend.recount(view, OFFSETS, up(before), up(after), counts)
-    same(backend, "recount", counts, numpy.count(*given, after, n_clusters))
-    same(
-        backend,
-        "weigh",
-        backend.weigh(view, OFFSETS, up(before), up(weight), n_clusters),
-        numpy.weigh(*given, before, weight, n_clusters),
-    )
+    found = fresh_sums(backend, view, OFFSETS, up(before), n_clusters, up(weight))
+    right = fresh_sums(numpy, *given, before, n_clusters, weight)
+    for name, got, expected in zip(("count", "weigh"), found, right, strict=True):
+        same(backend, name, got, expected)
+    moves = (up(before), up(after), found[0], up(weight), found[1])
+    backend.count(view, OFFSETS, *moves)
+    right = fresh_sums(numpy, *given, after, n_clusters, weight)
+    for name, got, expected in zip(("count", "weigh"), found, right, strict=True):
+        same(backend, f"{name} moves", got, expected)
     scores = backend.scores(view, OFFSETS, up(wide))
     same(backend, "scores", scores, numpy.scores(*given, wide))
     soft = backend.soft_count(view, OFFSETS, up(share))
@@ -83,9 +83,9 @@ def check_pairs(backend, folder, code):
     rng, last = draw(code, SIZES, TAIL)
     rows, columns = (rng.integers(TAIL, size=size) for size in (40, 33))
     sizes, first = np.array(SIZES), N - TAIL
-    right = NumpyBackend(1).coassociation(last, sizes, rows, columns)
+    right = NumpyBackend(1).pairs(last, sizes, rows, columns)
     whole = cudaemu.adopt(backend.xp, sparse(folder / f"pairs-{code}", last, N))
-    found = backend.coassociation(whole, sizes, first + rows, first + columns)
+    found = backend.pairs(whole, sizes, first + rows, first + columns)
     same(backend, "same", found.same, right.same)
     same(backend, "both", found.both, right.both)
 
@@ -96,7 +96,7 @@ def check_climbs(backend, folder, code):
     # more partitions than a block has threads, and more than 2^32 codes before the last
     sizes = np.full(260, 3)
     _, near = draw(code, sizes, CLIMBERS)
-    similar = numpy.coassociation(near, sizes, everyone, everyone).same
+    similar = numpy.pairs(near, sizes, everyone, everyone).same
     with compiled_loops(False):
         right = climb_all(near, sizes, everyone, (60, 1))
     files = (

@@ -83,7 +83,7 @@ def test_shared_memory_is_read_without_conflicts_and_as_often_as_counted():
     kernel = shared_read_kernel()
     rounds, words = 3, 1024
     with emulated(SMALL), cudaemu.recording() as reports, configured(mode="check"):
-        gpu = CupyBackend().gpu
+        gpu = CupyBackend()._gpu
         sums = gpu.xp.empty(kernel.threads, np.uint32)
         arguments = (np.int32(rounds), np.uint32(words), np.uint32(40), sums)
         gpu.launch(kernel, (1,), (kernel.threads,), arguments, shared=16 * words)

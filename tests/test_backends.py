@@ -1,10 +1,9 @@
-"""Every primitive of the seam against its triple-loop oracle.
+"""Every primitive of the seam against loops over single numbers.
 
-All backends are compared with the loops here; cupy also with numpy, at the sizes where
+All backends are compared with a toy that is nothing else here; cupy also with numpy, at the sizes where
 kernels go wrong, in ``test_cupy_backend.py``.
 """
 
-import inspect
 import sys
 import types
 
@@ -12,88 +11,43 @@ import numpy as np
 import oracles
 import pytest
 from conftest import HERE
+from fresh_counts import fresh_counts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_ensembles import noisy
+from toy_backend import ToyBackend
 
 import gpu_consensus as gpc
 from gpu_consensus import backends
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy_backend import n_threads
-from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.backends.segments import as_table
+from gpu_consensus.doctor.primitives import RULES, Case
+from gpu_consensus.doctor.self_test import compare
 
-shapes = st.fixed_dictionaries(
-    {
-        "seed": st.integers(0, 2**32 - 1),
-        "n": st.sampled_from([1, 2, 7, 33]),
-        "n_labels": st.lists(
-            st.sampled_from([1, 2, 7, 255, 256, 300]), min_size=1, max_size=4
-        ),
-        "n_clusters": st.sampled_from([1, 2, 3, 8, 33]),
-        "n_restarts": st.sampled_from([1, 2, 5]),
-        "missing": st.sampled_from([0.0, 0.3, 1.0]),
-    }
+cases = st.builds(
+    Case,
+    n_samples=st.sampled_from([1, 2, 7, 33]),
+    n_labels=st.lists(
+        st.sampled_from([1, 2, 7, 255, 256, 300]), min_size=1, max_size=4
+    ).map(tuple),
+    n_restarts=st.sampled_from([1, 2, 5]),
+    n_clusters=st.sampled_from([1, 2, 3, 8, 33]),
+    missing=st.sampled_from([0.0, 0.3, 1.0]),
+    rules=st.sampled_from([(rule,) for rule in RULES]),
+    row_tables=st.sampled_from([(0,), (1,), (2,)]),
+    code=st.none(),
+    seed=st.integers(0, 2**32 - 1),
 )
 
 
-def draw(shape):
-    rng = np.random.default_rng(shape["seed"])
-    codes, offsets = oracles.random_codes(
-        rng, shape["n"], shape["n_labels"], shape["missing"]
-    )
-    size = (shape["n_restarts"], shape["n"])
-    k = shape["n_clusters"]
-    assignment = rng.integers(k + 1, size=size).astype(np.min_scalar_type(k))
-    table = rng.normal(size=(offsets[-1], shape["n_restarts"], k)).astype(np.float32)
-    # coarse values make ties, which must go to the lowest cluster
-    if shape["seed"] % 2:
-        table = np.round(table)
-    return rng, codes, offsets, assignment, table
-
-
 @pytest.mark.every_backend
-@given(shapes)
-@settings(max_examples=60, deadline=None)
-def test_count_and_recount_equal_the_triple_loop(shape):
-    backend = choose_backend("auto", None)
-    rng, codes, offsets, before, _ = draw(shape)
-    k, held, up = shape["n_clusters"], backend.resident(codes), backend.to_device
-    counts = backend.count(held, offsets, up(before), k)
-    assert counts.dtype == np.int64
-    expected = oracles.count(codes, offsets, before, k)
-    assert np.array_equal(backend.to_host(counts), expected)
-    for share in (0.1, 0.9):
-        after = before.copy()
-        moved = rng.random(after.shape) < share
-        after[moved] = rng.integers(k + 1, size=int(moved.sum()))
-        updated = counts.copy()
-        backend.recount(held, offsets, up(before), up(after), updated)
-        expected = oracles.count(codes, offsets, after, k)
-        assert np.array_equal(backend.to_host(updated), expected)
-
-
-@pytest.mark.every_backend
-@given(shapes)
-@settings(max_examples=40, deadline=None)
-def test_weigh_and_reweigh_equal_the_triple_loop(shape):
-    rng, codes, offsets, before, _ = draw(shape)
-    k, after = shape["n_clusters"], before.copy()
-    moved = rng.random(after.shape) < rng.choice([0.05, 0.5, 1.0])
-    after[moved] = rng.integers(k + 1, size=int(moved.sum()))
-    weight = rng.integers(1, 2**40, size=shape["n"])
-
-    def expected(assignment):
-        parts = [oracles.weigh(codes, offsets, row, weight, k) for row in assignment]
-        return np.concatenate(parts, axis=1)
-
+@given(cases)
+@settings(max_examples=100, deadline=None)
+def test_every_primitive_equals_loops_bit_for_bit(case):
     for threads in (1, 2):
         backend = choose_backend("auto", None, threads)
-        up, held = backend.to_device, backend.resident(codes)
-        found = backend.weigh(held, offsets, up(before), up(weight), k)
-        assert np.array_equal(backend.to_host(found), expected(before))
-        backend.reweigh(held, offsets, up(before), up(after), up(weight), found)
-        assert np.array_equal(backend.to_host(found), expected(after))
+        assert compare(backend, case, reference=ToyBackend()) == ""
 
 
 def assign(backend, codes, offsets, table, weight, row_table):
@@ -109,23 +63,6 @@ def assign(backend, codes, offsets, table, weight, row_table):
         gap=True,
     )
     return [backend.to_host(part) for part in found]
-
-
-@pytest.mark.every_backend
-@given(shapes, st.sampled_from(["none", "flat", "full"]))
-@settings(max_examples=60, deadline=None)
-def test_assign_equals_the_triple_loop_bit_for_bit(shape, row_table_kind):
-    rng, codes, offsets, _, table = draw(shape)
-    weight = row_table = None
-    if row_table_kind != "none":
-        weight = rng.integers(1, 1000, size=shape["n"]).astype(np.float32)
-        size = table.shape if row_table_kind == "full" else table.shape[1:]
-        row_table = rng.normal(size=size).astype(np.float32)
-    expected = oracles.assign(codes, offsets, table, weight, row_table)
-    for threads in (1, 2):
-        backend = choose_backend("auto", None, threads)
-        found = assign(backend, codes, offsets, table, weight, row_table)
-        assert all(map(np.array_equal, found, expected))
 
 
 @pytest.mark.parametrize("row_table_kind", [0, 2, 3])
@@ -169,39 +106,6 @@ def test_assign_does_not_depend_on_the_cut(backend):
                 assert np.array_equal(backend.to_host(of_part), expected)
 
 
-def test_scores_add_up_in_partition_order(backend):
-    rng = np.random.default_rng(2)
-    codes, offsets = oracles.random_codes(rng, 50, [3, 5, 2], 0.3)
-    table = rng.normal(size=(offsets[-1], 2, 3))
-    found = backend.scores(backend.resident(codes), offsets, backend.to_device(table))
-    scores = backend.to_host(found)
-    for l in range(50):
-        expected = np.zeros((2, 3))
-        for i in range(3):
-            expected = expected + table[offsets[i] + codes[i, l]]
-        assert np.array_equal(scores[l], expected)
-
-
-def test_soft_count_is_exact_and_needs_no_order(backend):
-    rng = np.random.default_rng(3)
-    codes, offsets = oracles.random_codes(rng, 200, [3, 5], 0.3)
-    share = rng.dirichlet(np.ones(4), size=(200, 2))
-
-    def soft_count(codes, share):
-        found = backend.soft_count(
-            backend.resident(codes), offsets, backend.to_device(share)
-        )
-        return backend.to_host(found)
-
-    counts = soft_count(codes, share)
-    order = rng.permutation(200)
-    assert np.array_equal(counts, soft_count(codes[:, order], share[order]))
-    for i in range(2):
-        for j in range(offsets[i + 1] - offsets[i]):
-            expected = share[codes[i] == j].sum(axis=0)
-            assert np.allclose(counts[offsets[i] + j] / 2.0**32, expected, atol=1e-7)
-
-
 def test_soft_count_of_hard_labels_is_count(backend):
     rng = np.random.default_rng(4)
     codes, offsets = oracles.random_codes(rng, 100, [3, 5], 0.3)
@@ -209,34 +113,8 @@ def test_soft_count_of_hard_labels_is_count(backend):
     hard = np.eye(4)[assignment].transpose(1, 0, 2)
     codes, up = backend.resident(codes), backend.to_device
     soft = backend.to_host(backend.soft_count(codes, offsets, up(hard)))
-    counts = backend.to_host(backend.count(codes, offsets, up(assignment), 4))
-    assert np.array_equal(soft >> 32, counts)
-
-
-@pytest.mark.every_backend
-@given(shapes)
-@settings(max_examples=25, deadline=None)
-def test_coassociation_tiles_equal_pair_loops(shape):
-    backend = choose_backend("auto", None)
-    rng, codes, _, _, _ = draw(shape)
-    n_labels = np.asarray(shape["n_labels"])
-    rows = rng.integers(shape["n"], size=4)
-    columns = rng.integers(shape["n"], size=3)
-    tile = backend.coassociation(backend.resident(codes), n_labels, rows, columns)
-    same, both = map(backend.to_host, tile)
-    for a, l in enumerate(rows):
-        for b, m in enumerate(columns):
-            pairs = [(x[l], x[m], k) for x, k in zip(codes, n_labels, strict=True)]
-            assert both[a, b] == sum(x != k and y != k for x, y, k in pairs)
-            assert same[a, b] == sum(x == y and x != k for x, y, k in pairs)
-
-
-def test_every_backend_has_the_signatures_of_the_protocol(backend):
-    for name, member in inspect.getmembers(Backend, inspect.isfunction):
-        if name.startswith("_"):
-            continue
-        expected = inspect.signature(member)
-        assert inspect.signature(getattr(type(backend), name)) == expected, name
+    counts = fresh_counts(backend, codes, offsets, up(assignment), 4)
+    assert np.array_equal(soft >> 32, backend.to_host(counts))
 
 
 @pytest.mark.every_backend

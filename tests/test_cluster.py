@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import gpu_consensus as gpc
+from gpu_consensus.backends.segments import as_table
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.voting import IpvcRule
@@ -75,9 +76,11 @@ def test_what_is_wrong_is_said_before_the_work(change, message):
 
 class SteepRule(IpvcRule):
     def table(self, counts, absent=None):
-        n = self.filled(counts)
-        share = n / self.segments.spread(np.maximum(self.segments.sum(n), 1))
-        return self.finish(1.0 - share * share), None
+        spread, n = self.segments.spread, self.segments.filled(counts, self.marginals)
+        share = n / spread(np.maximum(self.segments.sum(n), 1))
+        table = as_table(spread(self.weights)[:, None, None] * (1 - share * share))
+        table[self.segments.missing] = 0
+        return table, None
 
 
 def steep(

@@ -199,7 +199,7 @@ def test_a_device_does_the_work_where_the_codes_are(
     def refuse(*_, **__):
         pytest.fail("the host was asked")
 
-    for name in ("count", "assign", "scores", "soft_count", "coassociation"):
+    for name in ("count", "assign", "scores", "soft_count", "pairs"):
         monkeypatch.setattr(NumpyBackend, name, refuse)
     found = call(method, options, ens.to("cupy"), 3)
     assert found.backend == device.name

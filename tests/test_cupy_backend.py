@@ -1,6 +1,7 @@
 """The cupy backend of the package, unchanged, on kernels that run on the CPU."""
 
 import functools
+import importlib
 import sys
 import types
 from itertools import combinations, product
@@ -14,6 +15,7 @@ import pytest
 from conftest import emulated
 from cudaemu import DeviceSpec, KernelFault, configured, recording
 from emulated_devices import BIG, SMALL
+from fresh_counts import fresh_sums
 from oracles import UTILITIES
 from random_ensembles import noisy
 
@@ -22,6 +24,7 @@ from gpu_consensus.backends import (
     choose_backend,
     cuda_compile,
     cuda_source,
+    profiling,
     streamed_codes,
     why_unavailable,
 )
@@ -33,10 +36,11 @@ from gpu_consensus.backends.cuda_source import (
 )
 from gpu_consensus.backends.launch_plan import count_groups, plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.recipe import TableRecipe
 from gpu_consensus.backends.streamed_codes import StreamedCodes
-from gpu_consensus.loop import lloyd
 from gpu_consensus.methods.mixture import Model
 
+lloyd = importlib.import_module("gpu_consensus.loop.lloyd")
 CASES = kernel_matrix.pairwise_cases() + kernel_matrix.WIDE
 both_devices = pytest.mark.parametrize(
     "device", [BIG, SMALL], ids=["resident", "tiled"]
@@ -205,16 +209,20 @@ def test_one_copy_comes_back_in_an_iteration_of_em(emulated_cupy, monkeypatch):
 def copies_by_iteration(cupy, monkeypatch, fit):
     """Return the copies of each iteration, and those before the first."""
     copies, iterations = cupy.machine.copies, []
-    iterate, before = lloyd._Run.iterate, []
+    make_tables, judge, before = lloyd.tables_of, lloyd._judge, []
 
-    def watched(run):
+    def first(*arguments):
         before.extend(copies)
         copies.clear()
-        iterate(run)
-        iterations.append((len(run.active), list(copies)))
+        return make_tables(*arguments)
+
+    def last(rows, rule, starts, active, *arguments):
+        judge(rows, rule, starts, active, *arguments)
+        iterations.append((len(active), list(copies)))
         copies.clear()
 
-    monkeypatch.setattr(lloyd._Run, "iterate", watched)
+    monkeypatch.setattr(lloyd, "tables_of", first)
+    monkeypatch.setattr(lloyd, "_judge", last)
     copies.clear()
     fit()
     return iterations, before
@@ -251,7 +259,7 @@ def test_one_copy_comes_back_in_an_iteration(emulated_cupy, monkeypatch, name, n
 
 
 def test_constants_are_known_by_their_contents(emulated_cupy):
-    gpu, copies = choose_backend("cupy", None).gpu, emulated_cupy.machine.copies
+    gpu, copies = choose_backend("cupy", None)._gpu, emulated_cupy.machine.copies
     numbers = np.arange(4)
     first = gpu.constant(numbers)
     copies.clear()
@@ -279,11 +287,11 @@ def test_several_arrays_come_back_in_one_copy(emulated_cupy):
     ]
     there = [backend.to_device(array) for array in given]
     copies.clear()
-    found = backend.bring(*there)
+    found = backend.to_host(*there)
     assert copies == [("down", 8 * 28)]
     device = emulated_cupy.machine.device()
     device.fails = lambda number, nbytes: True
-    alone = backend.bring(*there)
+    alone = backend.to_host(*there)
     for arrays in (found, alone):
         for got, right in zip(arrays, given, strict=True):
             assert got.dtype == right.dtype
@@ -341,13 +349,9 @@ def test_no_objects_are_no_work(device):
     codes = device.xp.zeros((2, 5), np.uint8)[:, :0]
     offsets, up = np.array([0, 3, 6]), device.to_device
     nobody = device.xp.zeros((1, 0), np.uint8)
-    assert device.to_host(device.count(codes, offsets, nobody, 2)).sum() == 0
-    assert (
-        device.to_host(
-            device.weigh(codes, offsets, nobody, up(np.zeros(0, np.int64)), 2)
-        ).sum()
-        == 0
-    )
+    weight = up(np.zeros(0, np.int64))
+    for sums in fresh_sums(device, codes, offsets, nobody, 2, weight):
+        assert device.to_host(sums).sum() == 0
     table = up(np.ones((6, 1, 2), np.float32))
     assert device.assign(codes, offsets, table, best=True).best.shape == (1, 0)
     assert device.scores(codes, offsets, table.astype(float)).shape == (0, 1, 2)
@@ -355,7 +359,7 @@ def test_no_objects_are_no_work(device):
     assert device.to_host(device.soft_count(codes, offsets, shares)).sum() == 0
     held, none = up(np.zeros((2, 5), np.uint8)), np.arange(0)
     for rows, columns in ((none, np.arange(3)), (np.arange(3), none), (none, none)):
-        found = device.coassociation(held, np.array([2, 2]), rows, columns)
+        found = device.pairs(held, np.array([2, 2]), rows, columns)
         assert found.same.shape == (len(rows), len(columns))
 
 
@@ -479,8 +483,9 @@ def test_no_cupy_no_device_and_an_old_device_say_so():
 
 
 def test_numpy_codes_in_the_wrong_place_are_refused(device):
+    here = np.zeros((1, 3), np.uint8)
     with pytest.raises(TypeError, match="was given NumPy codes; move them with"):
-        device.count(np.zeros((1, 3), np.uint8), np.array([0, 2]), np.zeros((1, 3)), 1)
+        device.count(here, np.array([0, 2]), None, here, np.zeros((2, 1, 1), np.int64))
 
 
 def test_arrays_in_two_places_are_refused_by_name(device):
@@ -490,11 +495,17 @@ def test_arrays_in_two_places_are_refused_by_name(device):
     here = np.zeros((1, 3), np.uint8)
     table, shares = np.zeros((2, 1, 2), np.float32), np.zeros((3, 1, 2))
     weight, counts = np.zeros(3, np.float32), np.zeros((2, 1, 2), np.int64)
+    whole = np.zeros(3, np.int64)
     calls = {
-        "assignment": lambda: device.count(held, offsets, here, 2),
-        "before": lambda: device.recount(held, offsets, here, up(here), up(counts)),
-        "after": lambda: device.recount(held, offsets, up(here), here, up(counts)),
-        "counts": lambda: device.recount(held, offsets, up(here), up(here), counts),
+        "before": lambda: device.count(held, offsets, here, up(here), up(counts)),
+        "after": lambda: device.count(held, offsets, None, here, up(counts)),
+        "out": lambda: device.count(held, offsets, up(here), up(here), counts),
+        "weight": lambda: device.count(
+            held, offsets, None, up(here), up(counts), whole, up(counts[:1])
+        ),
+        "absent": lambda: device.count(
+            held, offsets, None, up(here), up(counts), up(whole), counts[:1]
+        ),
         "table": lambda: device.assign(held, offsets, table),
         "row_weight": lambda: device.assign(
             held, offsets, up(table), row_weight=weight, row_table=up(table)
@@ -509,8 +520,9 @@ def test_arrays_in_two_places_are_refused_by_name(device):
             call()
     with pytest.raises(TypeError, match=r"^table is on the host"):
         device.scores(held, offsets, shares[:2])
-    with pytest.raises(TypeError, match=r"^row_weight is on the host"):
-        device.weigh(held, offsets, up(here), np.zeros(3, np.int64), 2)
+    recipe = TableRecipe("C", offsets, np.array([3, 0]), np.ones(1))
+    with pytest.raises(TypeError, match=r"^counts is on the host"):
+        device.table(recipe, counts)
 
 
 def test_small_arguments_may_be_in_either_place(device):
@@ -641,9 +653,9 @@ def ranges(monkeypatch):
     fake = types.ModuleType("nvtx")
     fake.annotate = Range
     monkeypatch.setitem(sys.modules, "nvtx", fake)
-    cuda_compile._nvtx.cache_clear()
+    profiling._nvtx.cache_clear()
     yield seen
-    cuda_compile._nvtx.cache_clear()
+    profiling._nvtx.cache_clear()
     assert not around
 
 
@@ -655,7 +667,7 @@ def test_stages_have_names_for_the_profiler(emulated_cupy, ranges):
         "seeding/count",
         "iteration/table",
         "iteration/assign",
-        "iteration/recount",
+        "iteration/count",
         "refine",
     } <= ranges
 
@@ -674,9 +686,9 @@ def test_streams_and_generation_have_names_too(ranges):
 
 def test_no_profiler_is_loaded_without_a_device(monkeypatch):
     monkeypatch.setitem(sys.modules, "nvtx", None)  # would raise ModuleNotFoundError
-    cuda_compile._nvtx.cache_clear()
+    profiling._nvtx.cache_clear()
     gpc.kcc(noisy(0)[0], 3, backend="numpy", random_state=0)
-    assert not cuda_compile._nvtx.cache_info().currsize
+    assert not profiling._nvtx.cache_info().currsize
 
 
 def test_wrong_arguments_would_not_pass_the_emulator(emulated_cupy):

@@ -11,21 +11,25 @@ import pytest
 from conftest import emulated
 from cudaemu import DeviceSpec
 from failing_memory import failing, outcomes
+from fresh_counts import fresh_sums
 from random_ensembles import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends import choose_backend, device_pairs
 from gpu_consensus.backends.cuda_launcher import Launcher
 from gpu_consensus.backends.device_memory import (
     DeviceMemoryError,
     DeviceMemoryWarning,
     in_parts,
+    memory_for,
     room_for,
 )
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.loop import count_by_cluster
+from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.climbs import bytes_beside, climb_all
+from gpu_consensus.methods.kcc import KccRule
 
 CASE = {"n": 65, "n_labels": 5, "n_clusters": 4, "n_restarts": 2, "repeat": 1}
 
@@ -72,8 +76,8 @@ def test_a_fit_ends_with_the_same_labels_or_a_clear_error(
         expected = FITS[name](ens, backend="numpy", **options)
     if streamed:
         monkeypatch.setattr(
-            "gpu_consensus.backends.cupy_backend.CupyBackend.hold",
-            lambda self, codes: StreamedCodes(self.xp, codes),
+            "gpu_consensus.backends.cupy_backend.CupyBackend.resident",
+            lambda self, codes, reserve=0: StreamedCodes(self.xp, codes),
         )
 
     def work():
@@ -197,7 +201,7 @@ def test_pairs_of_codes_larger_than_the_device(monkeypatch, name, weighted):
 def test_tiles_of_pairs_are_halved(emulated_cupy):
     codes = np.random.default_rng(0).integers(3, size=(5, 40), dtype=np.uint8)
     n_labels, rows, columns = np.full(5, 2), np.arange(30), np.arange(3, 40)
-    expected = NumpyBackend().coassociation(codes, n_labels, rows, columns)
+    expected = NumpyBackend().pairs(codes, n_labels, rows, columns)
     backend = choose_backend("cupy", None)
     for held in (backend.resident(codes), StreamedCodes(emulated_cupy, codes)):
         with (
@@ -221,14 +225,14 @@ def test_tiles_of_pairs_are_halved(emulated_cupy):
 def test_few_pairs_are_tried_however_full_the_device_seems(emulated_cupy, monkeypatch):
     backend = choose_backend("cupy", None)
     held = backend.resident(np.zeros((2, 60), np.uint8))
-    tiles, count = [], backend.coassociation
+    tiles, count = [], device_pairs._tile
 
-    def noted(codes, n_labels, rows, columns):
+    def noted(gpu, resident, n_labels, rows, columns):
         tiles.append((len(rows), len(columns)))
-        return count(codes, n_labels, rows, columns)
+        return count(gpu, resident, n_labels, rows, columns)
 
-    monkeypatch.setattr(backend, "coassociation", noted)
-    monkeypatch.setattr(backend.gpu, "free_memory", lambda: 0)
+    monkeypatch.setattr(device_pairs, "_tile", noted)
+    monkeypatch.setattr(backend._gpu, "free_memory", lambda: 0)
     found = backend.pairs(held, np.array([1, 1]), np.arange(60), np.arange(60))
     assert found.same.min() == 2
     assert tiles == [(30, 30)] * 4  # 8 kB each
@@ -260,7 +264,7 @@ def test_codes_of_least_squares_that_do_not_fit_are_an_error_before_any_climb(
 def test_codes_leave_the_climbs_their_room(emulated_cupy, monkeypatch):
     """Codes that fit the device are not held if the climbs beside them do not fit."""
     backend, codes = choose_backend("cupy", None), np.zeros((4, 1000), np.uint8)
-    free = backend.gpu.free_memory()
+    free = backend._gpu.free_memory()
     assert isinstance(backend.resident(codes, free - 3999), StreamedCodes)
     held = backend.resident(codes, free - 4000)
     assert not isinstance(held, StreamedCodes)
@@ -320,28 +324,25 @@ def test_primitives_halve_what_depends_on_the_objects(emulated_cupy):
     table = rng.random((int(offsets[-1]), 2, 4), np.float32)
     weight = rng.integers(9, size=2000)
     share = rng.dirichlet(np.ones(4), size=(2000, 2))
-    counts = up(numpy.count(ens.codes, offsets, before, 4))
+    first = fresh_sums(numpy, ens.codes, offsets, before, 4, weight)
+    last = fresh_sums(numpy, ens.codes, offsets, after, 4, weight)
     there = {"table": up(table), "weight": up(weight)}
     # every other entry: to lie side by side they must be copied
     apart = [up(np.repeat(a, 2, axis=1))[:, ::2] for a in (before, after)]
     shares = up(np.repeat(share, 2, axis=0))[::2]
 
-    def recount():
-        backend.recount(held, offsets, *apart, counts)
-        return counts
+    def count(begin, end, sums, *, weighted):
+        sums = [up(array.copy()) for array in sums]
+        more = (there["weight"], sums[1]) if weighted else ()
+        backend.count(held, offsets, begin, end, sums[0], *more)
+        return sums[weighted]
 
+    nothing = [np.zeros_like(sums) for sums in first]
     cases = [
-        (
-            lambda: backend.count(held, offsets, apart[0], 4),
-            numpy.count(ens.codes, offsets, before, 4),
-            2048,
-        ),
-        (recount, numpy.count(ens.codes, offsets, after, 4), 2048),
-        (
-            lambda: backend.weigh(held, offsets, apart[0], there["weight"], 4),
-            numpy.weigh(ens.codes, offsets, before, weight, 4),
-            2048,
-        ),
+        (lambda: count(None, apart[0], nothing, weighted=False), first[0], 2048),
+        (lambda: count(*apart, first, weighted=False), last[0], 2048),
+        (lambda: count(None, apart[0], nothing, weighted=True), first[1], 2048),
+        (lambda: count(*apart, first, weighted=True), last[1], 2048),
         (
             lambda: backend.soft_count(held, offsets, shares),
             numpy.soft_count(ens.codes, offsets, share),
@@ -412,7 +413,8 @@ def test_what_cannot_be_halved_says_what_helps(emulated_cupy):
     ens = gpc.Ensemble(labels)
     backend = choose_backend("cupy", None)
     held = backend.resident(ens.codes)
-    assignment = backend.to_device(np.zeros((2, 60), np.uint8))
+    recipe = KccRule(ens, parse_utility("c")[1], ens.weights).recipe
+    counts = backend.to_device(np.zeros((int(ens.offsets[-1]), 2, 3), np.int64))
     with failing(emulated_cupy, lambda number, nbytes: True):
         with (
             pytest.warns(DeviceMemoryWarning),
@@ -423,7 +425,7 @@ def test_what_cannot_be_halved_says_what_helps(emulated_cupy):
             DeviceMemoryError,
             match=r"2 tables of \d+ labels x n_clusters=3; lower n_clusters, or use",
         ):
-            backend.count(held, ens.offsets, assignment, 3)
+            backend.table(recipe, counts)
         with pytest.raises(DeviceMemoryError, match="an array of 60 B; use backend="):
             backend.to_device(np.zeros(60, np.uint8))
         with (
@@ -431,8 +433,8 @@ def test_what_cannot_be_halved_says_what_helps(emulated_cupy):
             memory_for("all", "do this"),
         ):
             backend.to_device(np.zeros(60, np.uint8))
-        with pytest.raises(DeviceMemoryError, match="a tile of 2 x 3 pairs; ask for"):
-            backend.coassociation(held, ens.n_labels, np.arange(2), np.arange(3))
+        with pytest.raises(DeviceMemoryError, match="a pair of objects; use backend="):
+            backend.pairs(held, ens.n_labels, np.arange(1), np.arange(1))
         with pytest.warns(DeviceMemoryWarning, match="for 720 B of codes; going on"):
             assert isinstance(backend.resident(ens.codes), StreamedCodes)
 
@@ -468,5 +470,5 @@ def test_the_limit_of_the_pool_is_respected(emulated_cupy):
     backend = choose_backend("cupy", None)
     codes = np.zeros((4, 1000), np.uint8)
     emulated_cupy.machine.device().pool_limit = 5000
-    assert backend.gpu.free_memory() == 5000
+    assert backend._gpu.free_memory() == 5000
     assert isinstance(backend.resident(codes), StreamedCodes)

@@ -10,9 +10,11 @@ from cudaemu import DeviceSpec, installed, make_cupy
 from emulated_devices import BIG
 from kernel_matrix import noting_forms
 from nvrtc import ARCHITECTURES
+from toy_backend import ToyBackend
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import (
+    MEMBERS,
     choose_backend,
     cuda_add_rem_add,
     host_loops,
@@ -22,24 +24,13 @@ from gpu_consensus.backends import (
 )
 from gpu_consensus.backends.cuda_source import all_kernels
 from gpu_consensus.backends.cupy_backend import CupyBackend
-from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.doctor.primitives import FITS, PRIMITIVES
-from gpu_consensus.doctor.self_test import self_test
+from gpu_consensus.doctor.primitives import FITS, PRIMITIVES, Case
+from gpu_consensus.doctor.self_test import compare, self_test
 
-# how much memory, and a name for the profiler: no result depends on them
-ASKED = {"memory_for", "chunk_rows", "stage"}
-PROTOCOL = {name for name in vars(Backend) if name[0] != "_"} - ASKED - {"xp"}
-NUMBA = [
-    *("pick", "reassign", "table_change", "unsettled"),
-    *("groups", "recount_groups", "spread"),
-]
-IN_PLACE = {
-    "recount": [-1],
-    "reweigh": [-1],
-    "reassign": [-1, -2],
-    "recount_groups": [-1],
-    "spread": [-1],
-}
+PROTOCOL = set(MEMBERS) - {"name", "xp"}
+# and, for what changes its arguments, which of them
+SPOILED = sorted((name, None) for name in PROTOCOL - {"count"})
+SPOILED += [("count", 4), ("count", 6)]
 
 
 def off_by_one(value):
@@ -57,13 +48,13 @@ def off_by_one(value):
     return value
 
 
-def spoil(monkeypatch, backend, name):
+def spoil(monkeypatch, backend, name, changed):
     right = getattr(backend, name)
 
     def wrong(*arguments, **options):
         found = right(*arguments, **options)
-        for place in IN_PLACE.get(name, ()):
-            arguments[place][...] = off_by_one(arguments[place])
+        if changed is not None and len(arguments) > changed:
+            arguments[changed][...] = off_by_one(arguments[changed])
         return off_by_one(found)
 
     monkeypatch.setattr(type(backend), name, lambda self, *a, **o: wrong(*a, **o))
@@ -73,25 +64,37 @@ def numba_backend():
     return choose_backend("numba", None, n_jobs=1)
 
 
-def test_every_primitive_is_in_the_table():
-    backend = numba_backend()
-    own = {name for name in dir(backend) if name[0] != "_"} - ASKED
-    own = {name for name in own if callable(getattr(backend, name))}
-    assert own == PROTOCOL | set(NUMBA)
-    assert set(", ".join(PRIMITIVES).split(", ")) == own
+def test_every_primitive_is_in_the_table(monkeypatch):
+    assert set(", ".join(PRIMITIVES).split(", ")) == PROTOCOL
+    called = set()
+
+    def noting(name, right):
+        def note(self, *arguments, **options):
+            called.add(name)
+            return right(self, *arguments, **options)
+
+        return note
+
+    for name in PROTOCOL:
+        right = getattr(ToyBackend, name)
+        monkeypatch.setattr(ToyBackend, name, noting(name, right))
+    assert compare(ToyBackend(), Case(9, (3, 4), 2, 3, 0.2)) == ""
+    assert called == PROTOCOL
 
 
-@pytest.mark.parametrize("name", sorted(PROTOCOL) + NUMBA)
-def test_a_wrong_primitive_of_numba_is_found(monkeypatch, name):
+@pytest.mark.parametrize(("name", "changed"), SPOILED)
+def test_a_wrong_primitive_of_numba_is_found(monkeypatch, name, changed):
     backend = numba_backend()
-    spoil(monkeypatch, backend, name)
+    spoil(monkeypatch, backend, name, changed)
     assert name in self_test(backend)
 
 
-@pytest.mark.parametrize("name", sorted(PROTOCOL))
-def test_a_wrong_primitive_of_the_device_is_found(emulated_cupy, monkeypatch, name):
+@pytest.mark.parametrize(("name", "changed"), SPOILED)
+def test_a_wrong_primitive_of_the_device_is_found(
+    emulated_cupy, monkeypatch, name, changed
+):
     backend = CupyBackend()
-    spoil(monkeypatch, backend, name)
+    spoil(monkeypatch, backend, name, changed)
     assert name in self_test(backend)
 
 
@@ -149,7 +152,7 @@ def test_a_wrong_end_of_a_fit_is_found(monkeypatch, name):
 
     def wrong(ensemble, options):
         found = right(ensemble, options)
-        if options["backend"] == "numba":
+        if options["backend"] is backend:
             found.labels[0] = (found.labels[0] + 1) % 4
         return found
 
@@ -182,7 +185,7 @@ def test_every_device_is_tested_but_those_too_old(monkeypatch):
     tried = []
 
     def wrong_on_the_last(backend):
-        tried.append(backend.gpu.device.id)
+        tried.append(backend._gpu.device.id)
         return "count differs" if tried[-1] == 2 else ""
 
     with emulated(BIG, old, BIG):
@@ -196,7 +199,7 @@ def test_a_device_that_fails_is_named(monkeypatch):
     module = importlib.import_module("gpu_consensus.doctor")
 
     def fails_on_the_last(backend):
-        if backend.gpu.device.id == 1:
+        if backend._gpu.device.id == 1:
             raise RuntimeError("an illegal address")
         return ""
 

@@ -19,14 +19,13 @@ COMPUTES = {
 LEFT_OUT = {
     "test_accept.py": "the device alone",
     "test_bench.py": "tables of the benchmark, which names its backends",
-    "test_collapse.py": "compiled loops alone",
     "test_cupy_backend.py": "the device alone",
     "test_device_errors.py": "the device alone",
     "test_device_generation.py": "the device alone",
     "test_device_memory.py": "the device alone",
     "test_gpu.py": "the device alone",
-    "test_lazy.py": "compiled loops alone",
     "test_numba_backend.py": "compiled loops alone",
+    "test_seams.py": "a backend of the test's own",
     "test_streams.py": "the device alone",
     "test_warnings.py": "where a warning points to, which the backend does not change",
 }

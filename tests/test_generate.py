@@ -30,9 +30,9 @@ import gpu_consensus
 from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.features import check_features, count_distinct_rows
 from gpu_consensus.generate import drop_labels, generate_partitions
-from gpu_consensus.seeds import plain_seed, seed_from_plain
 from gpu_consensus.generation.views import STRATEGIES, draw_zipf_weights
 from gpu_consensus.kmeans import kmeans
+from gpu_consensus.seeds import plain_seed, seed_from_plain
 
 
 def blobs(n=120, d=6, n_blobs=3, seed=0):

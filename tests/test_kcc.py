@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import oracles
 import pytest
+from fresh_counts import fresh_counts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import UTILITIES
@@ -338,7 +339,7 @@ def test_a_custom_utility_of_many_labels_needs_no_square_of_them():
     first = np.random.default_rng(0).integers(4, size=6000)
     tracemalloc.start()
     rule = KccRule(ens, cubic.formula(), ens.weights)
-    counts = NumpyBackend().count(ens.codes, ens.offsets, first[None], 4)
+    counts = fresh_counts(NumpyBackend(), ens.codes, ens.offsets, first[None], 4)
     rule.table(counts)
     enter = rule.formula.change(counts[:, 0], rule.segments, 1)
     peak = tracemalloc.get_traced_memory()[1]

@@ -148,7 +148,7 @@ def test_the_matrix_is_only_made_if_it_fits(monkeypatch):
     made = []
     monkeypatch.setattr(
         type(choose_backend("auto", None)),
-        "coassociation",
+        "pairs",
         lambda *_: made.append(1) or pytest.fail("the matrix was made"),
     )
     gpc.least_squares(labels, memory_limit=2 * 40 * 40 - 1)
@@ -162,7 +162,7 @@ def test_without_room_for_the_matrix_the_labels_are_counted(monkeypatch):
     def full(*_):
         raise MemoryError
 
-    monkeypatch.setattr(type(choose_backend("auto", None)), "coassociation", full)
+    monkeypatch.setattr(type(choose_backend("auto", None)), "pairs", full)
     with pytest.warns(DeviceMemoryWarning, match="similarities of 40 objects; going"):
         found = gpc.least_squares(labels)
     assert np.array_equal(found.labels, expected.labels)

@@ -1,48 +1,71 @@
 """The loop itself: stopping, undoing, repairing, going on from a checkpoint."""
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
+import oracles
 import pytest
-from gpu_consensus.loop.problem import Problem, Rule, Starts
 from random_ensembles import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus.arrays import to_host
 from gpu_consensus.backends import choose_backend
-from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.segments import Segments
 from gpu_consensus.loop import checkpoint
-from gpu_consensus.loop import lloyd as lloyd_module
+from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.hashing import hash_assignments
 from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.rule import Rule
+from gpu_consensus.loop.starts import Starts
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
+from gpu_consensus.methods.voting import IpvcRule
 
 pytestmark = pytest.mark.every_backend
 
 NONE = np.empty(0, dtype=np.intp)
 
 
-def kcc_problem(labels, n_clusters, utility="c"):
+class Setting(NamedTuple):
+    """What the loop works on."""
+
+    ensemble: gpc.Ensemble
+    blocks: CodeBlocks
+    n_clusters: int
+    rule: Rule
+
+
+class Ended(NamedTuple):
+    """The state that the loop ended with."""
+
+    assignment: npt.NDArray
+    starts: Starts
+
+
+def kcc_setting(labels, n_clusters, utility="c"):
     ens = gpc.Ensemble(labels)
     rule = KccRule(ens, parse_utility(utility)[1], ens.weights)
-    backend = choose_backend("auto", None)
-    problem = Problem(backend, ens.codes, ens.offsets, n_clusters, NONE)
-    return ens, rule, problem
+    blocks = CodeBlocks(choose_backend("auto", None), ens.codes, ens.offsets)
+    return Setting(ens, blocks, n_clusters, rule)
 
 
-def run(problem, rule, seeds, max_iter=100):
-    """Run the loop from these seeds; the state it ends with is on the host."""
-    starts = Starts.seeded(problem, np.array(seeds, dtype=np.uint8))
-    lloyd(problem, rule, starts, max_iter=max_iter)
-    return on_host(problem, starts)
-
-
-def on_host(problem, starts):
-    counts = to_host(problem.count(starts.assignment))
-    starts.assignment = to_host(starts.assignment)
-    starts.counts = to_host(starts.counts)
-    assert np.array_equal(starts.counts, counts)
-    return starts
+def run(setting, seeds, max_iter=100, objective=np.inf, **options):
+    """Run the loop from these seeds; the counts it ends with must be true."""
+    rule, ens, k = setting.rule, setting.ensemble, setting.n_clusters
+    rows = LocalRows(setting.blocks, k, NONE, hashed=not rule.monotone)
+    rows.start(np.array(seeds, dtype=np.uint8))
+    starts = Starts.fresh(len(seeds))
+    starts.objective[:] = objective
+    lloyd(rows, setting.blocks.backend, rule, starts, max_iter=max_iter, **options)
+    assignment = np.stack([rows.labels(q) for q in range(len(seeds))])
+    counts = oracles.count(ens.codes, ens.offsets, assignment, k)
+    for q in range(len(seeds)):
+        assert np.array_equal(rows.counts(q), counts[:, q])
+        tally = rows.take([q])
+        assert np.array_equal(tally.counts[:, 0], counts[:, q])
+        assert tally.sizes.sum() == (assignment[q] < k).sum()
+    return Ended(assignment, starts)
 
 
 class Rises(Rule):
@@ -51,7 +74,7 @@ class Rises(Rule):
     def __init__(self, rule, at):
         self.rule, self.at, self.calls = rule, at, 0
 
-    def table(self, counts, absent):
+    def table(self, counts, absent=None):
         return self.rule.table(counts, absent)
 
     def objective(self, counts, absent):
@@ -61,80 +84,83 @@ class Rises(Rule):
 
 @pytest.mark.parametrize("at", [2, 3])
 def test_a_step_that_does_not_lower_the_objective_is_undone(at):
-    labels, _ = noisy(0, n=300, r=6)
-    _, rule, problem = kcc_problem(labels, 5)
+    setting = kcc_setting(noisy(0, n=300, r=6)[0], 5)
     seeds = np.random.default_rng(0).integers(6, size=(1, 300))
-    stopped = run(problem, Rises(rule, at), seeds)
-    before = run(problem, rule, seeds, max_iter=at - 1)
-    assert not before.converged[0]
-    assert stopped.converged[0]
+    stopped = run(setting._replace(rule=Rises(setting.rule, at)), seeds)
+    before = run(setting, seeds, max_iter=at - 1)
+    assert not before.starts.converged[0]
+    assert stopped.starts.converged[0]
     assert np.array_equal(stopped.assignment, before.assignment)
-    assert stopped.objective[0] == before.objective[0]
+    assert stopped.starts.objective[0] == before.starts.objective[0]
 
 
 def test_undoing_gives_a_complete_first_assignment_back():
-    labels, _ = noisy(0, n=300, r=6)
-    _, rule, problem = kcc_problem(labels, 5)
-    seeds = (np.arange(300) % 5).astype(np.uint8)[None]
-    starts = Starts.seeded(problem, seeds.copy())
-    starts.objective[:] = rule.objective(to_host(starts.counts))
-    lloyd(problem, Rises(rule, 1), starts, max_iter=10)
-    assert np.array_equal(on_host(problem, starts).assignment, seeds)
+    setting = kcc_setting(noisy(0, n=300, r=6)[0], 5)
+    seeds = (np.arange(300) % 5)[None]
+    counts = oracles.count(setting.ensemble.codes, setting.ensemble.offsets, seeds, 5)
+    objective = setting.rule.objective(counts, None)
+    rising = setting._replace(rule=Rises(setting.rule, 1))
+    found = run(rising, seeds, max_iter=10, objective=objective)
+    assert np.array_equal(found.assignment, seeds)
 
 
 def test_hashes_are_those_of_repaired_assignments(monkeypatch):
     """IPVC stops when an assignment comes back, so what it has seen must be true."""
-    iterate, repaired = lloyd_module._Run.iterate, []
-    repair = lloyd_module._Run._repair
-
-    def checked(run):
-        iterate(run)
-        for q in run.active:
-            row = to_host(run.state.assignment[q])
-            (found,) = hash_assignments(np, [row], run.problem.n_clusters)
-            assert int(found) in run.state.seen[q]
-
-    def noted(run, *args):
-        repaired.extend(found := repair(run, *args))
-        return found
-
-    monkeypatch.setattr(lloyd_module._Run, "iterate", checked)
-    monkeypatch.setattr(lloyd_module._Run, "_repair", noted)
     rng = np.random.default_rng(6)
-    rng.integers(2, size=3)
     labels = rng.integers(3, size=(9, 3))
-    gpc.ipvc(labels, 3, n_init=3, init="random", random_state=0)
-    assert repaired
+    labels[:2] = labels[2]  # two seeds alike empty a cluster at once
+    ens = gpc.Ensemble(labels)
+    blocks = CodeBlocks(choose_backend("auto", None), ens.codes, ens.offsets)
+    rows = LocalRows(blocks, 3, NONE, hashed=True)
+    filled, fill, seen = [], LocalRows.fill, []
+
+    def noted(self, restart, *arguments):
+        filled.append(restart)
+        return fill(self, restart, *arguments)
+
+    def look(state):
+        for q in range(3):
+            (word,) = hash_assignments(np, [rows.labels(q)], 3)
+            seen.append(int(word) in state.seen[q])
+
+    monkeypatch.setattr(LocalRows, "fill", noted)
+    seeds = np.full((3, 9), 3, dtype=np.uint8)
+    seeds[:, [0, 1]] = [0, 1]
+    seeds[range(3), [4, 6, 8]] = 2
+    rows.start(seeds)
+    rule, starts = IpvcRule(ens, ens.weights), Starts.fresh(3)
+    lloyd(rows, blocks.backend, rule, starts, max_iter=50, after_iteration=look)
+    assert filled
+    assert seen
+    assert all(seen)
 
 
 def test_undoing_repeats_the_repairs():
     """All objects of three kinds; two seeds alike empty a cluster at once."""
     labels = np.repeat([[0, 0, 0], [1, 1, 0], [2, 2, 2]], 20, axis=0)
-    _, rule, problem = kcc_problem(labels, 3)
+    setting = kcc_setting(labels, 3)
     seeds = np.full((1, 60), 3)
     seeds[0, [0, 1, 59]] = [0, 1, 2]  # objects 0 and 1 are the same
-    once = run(problem, rule, seeds, max_iter=1)
-    stopped = run(problem, Rises(rule, 2), seeds)
+    once = run(setting, seeds, max_iter=1)
+    stopped = run(setting._replace(rule=Rises(setting.rule, 2)), seeds)
     assert np.array_equal(stopped.assignment, once.assignment)
 
 
 @pytest.mark.parametrize("utility", ["c", "h", "cos", "l5"])
 def test_empty_clusters_take_the_worst_fitting_object(utility):
     labels, _ = noisy(1, n=50, r=8)
-    _, rule, problem = kcc_problem(labels, 4, utility)
-    seeds = np.full((1, 50), 4)
     labels[[10, 20, 30, 40]] = labels[10]
-    _, rule, problem = kcc_problem(labels, 4, utility)
+    setting = kcc_setting(labels, 4, utility)
+    codes, offsets = setting.ensemble.codes, setting.ensemble.offsets
+    seeds = np.full((1, 50), 4)
     seeds[0, [10, 20, 30, 40]] = [0, 1, 2, 3]  # four seeds alike: three clusters empty
-    first = run(problem, rule, seeds, max_iter=1)
+    first = run(setting, seeds, max_iter=1)
     sizes = np.bincount(first.assignment[0], minlength=4)
     assert (sizes > 0).all()
     # the table of equal seeds is one column: the worst three of it, first of equals
-    reference = NumpyBackend()
-    counts = reference.count(problem.codes, problem.offsets, seeds.astype(np.uint8), 4)
-    table, _ = rule.table(counts)
-    score = reference.assign(problem.codes, problem.offsets, table, best=True)
-    worst = np.argsort(-score.best[0], kind="stable")[:3]
+    table, _ = setting.rule.table(oracles.count(codes, offsets, seeds, 4))
+    _, best, _ = oracles.assign(codes, offsets, table)
+    worst = np.argsort(-best[0], kind="stable")[:3]
     assert first.assignment[0, worst].tolist() == [1, 2, 3]
 
 
@@ -146,7 +172,7 @@ class ProbabilisticVoting(Rule):
     def __init__(self, offsets):
         self.segments = Segments(offsets)
 
-    def table(self, counts, absent):
+    def table(self, counts, absent=None):
         size = np.maximum(self.segments.sum(counts), 1)
         return (1 - counts / self.segments.spread(size)).astype(np.float32), None
 
@@ -157,14 +183,15 @@ class ProbabilisticVoting(Rule):
 
 def test_rules_that_are_not_monotone_stop_at_a_fixed_point_or_a_repeat():
     labels, _ = noisy(2, n=120, r=7)
-    ens, _, problem = kcc_problem(labels, 4)
-    rule = ProbabilisticVoting(ens.offsets)
+    setting = kcc_setting(labels, 4)
+    rule = ProbabilisticVoting(setting.ensemble.offsets)
+    setting = setting._replace(rule=rule)
     seeds = np.random.default_rng(1).integers(4, size=(20, 120))
-    starts = run(problem, rule, seeds, max_iter=200)
+    assignment, starts = run(setting, seeds, max_iter=200)
     assert starts.converged.all()
     for q in range(20):
-        again = run(problem, rule, starts.assignment[q : q + 1], max_iter=1)
-        settled = np.array_equal(again.assignment[0], starts.assignment[q])
+        again = run(setting, assignment[q : q + 1], max_iter=1)
+        settled = np.array_equal(again.assignment[0], assignment[q])
         assert settled or len(starts.seen[q]) < len(starts.history[q])
 
 
@@ -173,7 +200,7 @@ class Alternates(Rule):
 
     monotone = False
 
-    def table(self, counts, absent):
+    def table(self, counts, absent=None):
         table = np.zeros(counts.shape, dtype=np.float32)
         cluster = int(counts[0, 0, 1] > 0)  # where the objects of the first label are
         table[:, 0, int(cluster == 1)] = -1
@@ -186,8 +213,9 @@ class Alternates(Rule):
 
 
 def test_a_cycle_ends_the_loop():
-    _, _, problem = kcc_problem(np.array([[0], [0], [1], [1]]), 2)
-    starts = run(problem, Alternates(), [[0, 0, 1, 1]], max_iter=1000)
+    setting = kcc_setting(np.array([[0], [0], [1], [1]]), 2)
+    alternates = setting._replace(rule=Alternates())
+    _, starts = run(alternates, [[0, 0, 1, 1]], max_iter=1000)
     assert starts.converged[0]
     assert len(starts.history[0]) <= 4
 
@@ -198,8 +226,8 @@ def interrupt_after(monkeypatch, iterations):
     save = checkpoint.Checkpoint.save
     left = [iterations]
 
-    def save_then_stop(self, starts, *, force=False):
-        save(self, starts, force=force)
+    def save_then_stop(self, starts, rows, *, force=False):
+        save(self, starts, rows, force=force)
         left[0] -= 1
         if left[0] == 0:
             raise KeyboardInterrupt

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import oracles
 import pytest
+from fresh_counts import fresh_counts
 from kernel_matrix import check_case, pairwise_cases
 from random_ensembles import noisy
 
@@ -22,10 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_every_primitive_at_every_pair_of_sizes(monkeypatch, threads):
-    from gpu_consensus.backends import numba_primitives
+    from gpu_consensus.backends import numba_backend
 
     # the smallest work is shared out too
-    monkeypatch.setattr(numba_primitives, "_WORTH_A_THREAD", 1)
+    monkeypatch.setattr(numba_backend, "_WORTH_A_THREAD", 1)
     for case in pairwise_cases(threads):
         check_case(choose_backend("numba", None, threads), case)
 
@@ -36,9 +37,9 @@ def test_counts_beyond_sixteen_bits():
     codes, offsets = np.zeros((1, n), np.uint8), np.array([0, 2])
     assignment = np.zeros((40, n), np.uint8)
     backend = choose_backend("numba", None)
-    counts = backend.count(codes, offsets, assignment, 1)
+    counts = fresh_counts(backend, codes, offsets, assignment, 1)
     assert (counts[0] == n).all()
-    backend.recount(codes, offsets, assignment, assignment + 1, counts)
+    backend.count(codes, offsets, assignment, assignment + 1, counts)
     assert not counts.any()
 
 
@@ -71,8 +72,8 @@ def test_restarts_of_a_table_are_not_taken_for_a_padded_table():
     rule = KccRule(ens, parse_utility("h")[1], ens.weights)
     for shape in ((17, 4), (2, 16), (16, 1), (1, 20)):
         assignment = rng.integers(shape[1], size=(shape[0], 200)).astype(np.uint8)
-        counts = numpy.count(ens.codes, ens.offsets, assignment, shape[1])
-        table, _ = numba.table(rule, counts, None)
+        counts = fresh_counts(numpy, ens.codes, ens.offsets, assignment, shape[1])
+        table, _ = numba.table(rule.recipe, counts)
         for part in (
             table,
             table[:, 1:],

@@ -10,7 +10,6 @@ from random_ensembles import noisy
 import gpu_consensus as gpc
 from gpu_consensus.backends.host_loops import compiled_loops, fastest
 from gpu_consensus.feedback.prc import prc
-from gpu_consensus.methods.prc_consensus import prc_consensus
 from gpu_consensus.feedback.tilo import (
     exact_weights,
     measure,
@@ -18,6 +17,7 @@ from gpu_consensus.feedback.tilo import (
     tilo,
     width,
 )
+from gpu_consensus.methods.prc_consensus import prc_consensus
 
 
 def edges(n, *pairs):

@@ -9,7 +9,6 @@ from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.backends.host_loops import compiled_loops
-from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.segments import Segments
 from gpu_consensus.loop import refine as refine_module
 from gpu_consensus.loop.refine import refine
@@ -79,7 +78,7 @@ def test_moves_are_those_of_one_visit_after_another(utility, missing):
         start = np.random.default_rng(seed).permutation(np.arange(20) % 3)
         expected = one_by_one(ens.labels, start, ens.weights, utility)
         assignment = start.astype(np.uint8)
-        counts = NumpyBackend().count(ens.codes, ens.offsets, assignment[None], 3)[:, 0]
+        counts = oracles.count(ens.codes, ens.offsets, assignment[None], 3)[:, 0]
         finished = refine(
             ens.codes,
             parse_utility(utility)[1],
@@ -91,7 +90,7 @@ def test_moves_are_those_of_one_visit_after_another(utility, missing):
         )
         assert finished
         assert assignment.tolist() == expected
-        recount = NumpyBackend().count(ens.codes, ens.offsets, assignment[None], 3)
+        recount = oracles.count(ens.codes, ens.offsets, assignment[None], 3)
         assert np.array_equal(counts, recount[:, 0])
 
 

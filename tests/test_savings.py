@@ -1,18 +1,19 @@
-"""Work that the loop saves changes nothing: each saving alone, all, and none."""
+"""Work that the loop saves changes nothing: each saving alone, both, and none."""
 
 import numpy as np
 import oracles
 import pytest
-from gpu_consensus.loop.problem import Problem, Starts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_ensembles import noisy
 
 import gpu_consensus as gpc
-from bench.speed_savings import counts_all
 from gpu_consensus.backends import choose_backend
-from gpu_consensus.loop import lazy as lazy_module
+from gpu_consensus.backends.numba_backend import NumbaBackend
+from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.starts import Starts
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule
@@ -22,14 +23,22 @@ N_RESTARTS = 3
 SAVINGS = {
     "restarts share a table, and leave it": {"together": N_RESTARTS},
     "only moved objects are counted": {"moved_only": True},
-    "objects that cannot move are left out": {"lazy": True},
-    "objects with equal labels are scored once": {"equal_once": True},
 }
 ALL = {name: value for saving in SAVINGS.values() for name, value in saving.items()}
 
 
-def make_rule(name, ensemble, problem):
-    sums = problem.backend.label_sums
+class CountsAll(NumbaBackend):
+    """Counts every object anew, whether it moved or not."""
+
+    def count(self, codes, offsets, before, after, out, weight=None, absent=None):
+        out[...] = 0
+        if absent is not None:
+            absent[...] = 0
+        super().count(codes, offsets, None, after, out, weight, absent)
+
+
+def make_rule(name, ensemble, backend):
+    sums = backend.label_sums
     if name == "sec":
         return SecRule(ensemble, sums)
     if name in ("ivc", "ipvc"):
@@ -42,24 +51,21 @@ def make_rule(name, ensemble, problem):
 def run(name, ensemble, seeds, n_clusters, skip, max_iter, savings):
     """Run all starts with some savings on and the others off."""
     moved_only = savings.get("moved_only", False)
-    backend = choose_backend("numba", None) if moved_only else counts_all()
-    problem = Problem(backend, ensemble.codes, ensemble.offsets, n_clusters, skip)
-    if savings.get("equal_once"):
-        problem.groups = backend.groups(ensemble.codes, ensemble.n_samples)
-        assert problem.groups is not None
-    starts = Starts.seeded(problem, seeds.copy())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lazy_module, "_MANY", 0)  # however small
-        lloyd(
-            problem,
-            make_rule(name, ensemble, problem),
-            starts,
-            max_iter=max_iter,
-            together=savings.get("together", 1),
-            lazy=savings.get("lazy", False),
-        )
-    assert np.array_equal(starts.counts, problem.count(starts.assignment))
-    return starts
+    backend = choose_backend("numba", None) if moved_only else CountsAll()
+    rule = make_rule(name, ensemble, backend)
+    rows = LocalRows(
+        CodeBlocks(backend, ensemble.codes, ensemble.offsets),
+        n_clusters,
+        skip,
+        row_weight=rule.row_weight,
+        absent_weight=rule.absent_weight,
+        hashed=not rule.monotone,
+    )
+    rows.start(seeds.copy())
+    starts = Starts.fresh(len(seeds))
+    together = savings.get("together", 1)
+    lloyd(rows, backend, rule, starts, max_iter=max_iter, together=together)
+    return rows, starts
 
 
 @pytest.mark.parametrize("name", ["c", "h", "ncos", "l3", "sec", "ivc", "ipvc"])
@@ -87,9 +93,7 @@ def test_each_saving_alone_and_all_of_them_equal_the_plain_loop(
     seeds = rng.integers(n_clusters + (not complete), size=(N_RESTARTS, 80))
     seeds = seeds.astype(np.uint8)
     seeds[:, skip] = n_clusters
-    numpy = choose_backend("numpy", None)
-    problem = Problem(numpy, ensemble.codes, ensemble.offsets, n_clusters, skip)
-    rule = make_rule(name, ensemble, problem)
+    rule = make_rule(name, ensemble, choose_backend("numpy", None))
     plain = [
         oracles.lloyd(
             ensemble.codes, ensemble.offsets, rule, row, n_clusters, skip, max_iter
@@ -97,8 +101,8 @@ def test_each_saving_alone_and_all_of_them_equal_the_plain_loop(
         for row in seeds
     ]
     for savings in ({}, *SAVINGS.values(), ALL):
-        found = run(name, ensemble, seeds, n_clusters, skip, max_iter, savings)
+        rows, starts = run(name, ensemble, seeds, n_clusters, skip, max_iter, savings)
         for q, (assignment, history, ended) in enumerate(plain):
-            assert np.array_equal(found.assignment[q], assignment), savings
-            assert found.history[q] == history, savings
-            assert found.converged[q] == ended, savings
+            assert np.array_equal(rows.labels(q), assignment), savings
+            assert starts.history[q] == history, savings
+            assert starts.converged[q] == ended, savings

@@ -5,14 +5,16 @@ from fractions import Fraction
 import numpy as np
 import oracles
 import pytest
-from gpu_consensus.loop.problem import Problem, Starts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
+from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.starts import Starts
 from gpu_consensus.methods.sec import SecRule
 
 pytestmark = pytest.mark.every_backend
@@ -113,12 +115,19 @@ def test_weights_of_absent_members_belong_to_their_restart(together):
     lengths = [len(history) for _, history, _ in right]
     assert max(lengths) - lengths[0] > 2
     backend = choose_backend("auto", None)
-    problem = Problem(backend, *data, k, nobody, memory_limit=2000)
-    starts = Starts.seeded(problem, seeds.copy())
-    lloyd(problem, rule, starts, max_iter=99, together=together)
+    rows = LocalRows(
+        CodeBlocks(backend, *data, memory_limit=2000),
+        k,
+        nobody,
+        row_weight=rule.row_weight,
+        absent_weight=rule.absent_weight,
+    )
+    rows.start(seeds.copy())
+    starts = Starts.fresh(len(seeds))
+    lloyd(rows, backend, rule, starts, max_iter=99, together=together)
     assert starts.history == [history for _, history, _ in right]
     for q, (assignment, _, ended) in enumerate(right):
-        assert np.array_equal(starts.on_host(q)[0], assignment)
+        assert np.array_equal(rows.labels(q), assignment)
         assert starts.converged[q] == ended
 
 

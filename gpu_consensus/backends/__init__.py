@@ -36,10 +36,12 @@ __all__ = [
 ]
 
 NAMES = ("auto", "cupy", "numba", "numpy")
+MEMBERS = ("name", "xp", *(name for name in vars(Backend) if name[0] != "_"))
+"""What every backend has."""
 
 
 def choose_backend(
-    backend: str,
+    backend: str | Backend,
     codes: Any,
     n_jobs: int | None = None,
     *,
@@ -51,7 +53,8 @@ def choose_backend(
 
     Parameters
     ----------
-    backend : {"auto", "cupy", "numba", "numpy"}
+    backend : {"auto", "cupy", "numba", "numpy"} or Backend
+        An object with every member of the Protocol is returned as it is.
     codes : array or None
         Where they are decides, if they are on a device.
     n_jobs : int, optional
@@ -60,8 +63,10 @@ def choose_backend(
         n r K n_init, the size of the work: "auto" takes a device for codes on the host,
         or numba, where that pays for its start. The number of codes by default.
     """
-    check_choice("backend", backend, NAMES)
     n_threads(n_jobs)  # a wrong number is wrong on every backend
+    if not isinstance(backend, str):
+        return _check_backend(backend, codes)
+    check_choice("backend", backend, NAMES)
     if backend == "auto":
         wish = os.environ.get("GPU_CONSENSUS_BACKEND", "").strip() or "auto"
         backend = check_choice("GPU_CONSENSUS_BACKEND", wish, NAMES)
@@ -79,6 +84,24 @@ def choose_backend(
 
         return NumbaBackend(n_jobs)
     return NumpyBackend(n_jobs)
+
+
+def _check_backend(backend: Any, codes: Any) -> Backend:
+    """Return an object that is to serve as a backend, if it can."""
+    for member in MEMBERS:
+        if not hasattr(backend, member):
+            raise TypeError(
+                f"backend={backend!r} has no member {member!r}; pass one of "
+                f"{', '.join(map(repr, NAMES))}, or an object with every member of "
+                "gpu_consensus.backends.protocol.Backend."
+            )
+    chosen: Backend = backend
+    if on_device(codes) and not on_device(chosen.xp.empty(0)):
+        raise ValueError(
+            f"the codes are on a CUDA device but backend={chosen.name!r} computes on "
+            "the host; move them with ensemble.to('numpy')."
+        )
+    return chosen
 
 
 def _automatic(codes: Any, lookups: int | None) -> str:

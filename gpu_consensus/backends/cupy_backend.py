@@ -58,8 +58,8 @@ class CupyBackend:
     name = "cupy"
 
     def __init__(self) -> None:
-        self.gpu = Launcher()
-        self.xp: Any = self.gpu.xp
+        self._gpu = Launcher()
+        self.xp: Any = self._gpu.xp
 
     def to_device(self, array: Any) -> Any:
         """See the Protocol."""
@@ -97,14 +97,14 @@ class CupyBackend:
         if on_device(codes):
             array: Any = codes  # NumPy's type has a device that is only a name
             there = array.device.id
-            if there != self.gpu.device.id:
+            if there != self._gpu.device.id:
                 raise ValueError(
                     f"the codes are on CUDA device {there} but the current device is "
-                    f"{self.gpu.device.id}; call this inside 'with cupy.cuda.Device("
+                    f"{self._gpu.device.id}; call this inside 'with cupy.cuda.Device("
                     f"{there})'."
                 )
             return codes
-        free = self.gpu.free_memory()
+        free = self._gpu.free_memory()
         if codes.nbytes <= min(0.6 * free, free - reserve):
             try:
                 with cuda_errors(), stage("upload"):
@@ -121,7 +121,7 @@ class CupyBackend:
         self, resident: Any, n_restarts: int, memory_limit: int | None
     ) -> Iterator[tuple[slice, Codes]]:
         """See the Protocol; also what the caller computes with a range must fit."""
-        free, scratch = self.gpu.free_memory(), 32 * n_restarts
+        free, scratch = self._gpu.free_memory(), 32 * n_restarts
         limit = free // 4 if memory_limit is None else memory_limit
         if isinstance(resident, StreamedCodes):
             buffers = 2 * len(resident.host) * resident.host.itemsize
@@ -146,7 +146,7 @@ class CupyBackend:
         on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
         """See the Protocol."""
-        self.gpu.check(None, counts=counts, absent=absent)
+        self._gpu.check(None, counts=counts, absent=absent)
         with stage("table"):
             norm = None
             if recipe.power:
@@ -155,7 +155,7 @@ class CupyBackend:
                 )
                 with room_for(*what_table_needs(counts.shape)):
                     norm = self.xp.asarray(norms)
-            return make_tables(self.gpu, recipe, counts, absent, norm)
+            return make_tables(self._gpu, recipe, counts, absent, norm)
 
     def label_sums(
         self,
@@ -178,15 +178,15 @@ class CupyBackend:
         absent: Counts | None = None,
     ) -> None:
         """See the Protocol."""
-        self.gpu.check(
+        self._gpu.check(
             codes, before=before, after=after, out=out, weight=weight, absent=absent
         )
         with stage("count"):
-            count_rows(self.gpu, codes, offsets, before, after, out)
+            count_rows(self._gpu, codes, offsets, before, after, out)
         if weight is not None:
             assert absent is not None
             with stage("weigh"):
-                weigh_rows(self.gpu, codes, offsets, before, after, weight, absent)
+                weigh_rows(self._gpu, codes, offsets, before, after, weight, absent)
 
     def assign(
         self,
@@ -200,7 +200,7 @@ class CupyBackend:
         gap: bool = False,
     ) -> Assigned:
         """See the Protocol."""
-        self.gpu.check(codes, table=table, row_weight=row_weight, row_table=row_table)
+        self._gpu.check(codes, table=table, row_weight=row_weight, row_table=row_table)
         _, n_restarts, n_clusters = table.shape
         shape, xp = (n_restarts, codes.shape[1]), self.xp
         with room_for(f"the clusters of {shape[1]} objects", _FEWER):
@@ -212,7 +212,7 @@ class CupyBackend:
 
         def one_part(rows: slice) -> None:
             assign_rows(
-                self.gpu, rows, codes, offsets, table, row_weight, row_table, found
+                self._gpu, rows, codes, offsets, table, row_weight, row_table, found
             )
 
         with stage("assign"):
@@ -223,18 +223,18 @@ class CupyBackend:
         self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
         """See the Protocol."""
-        self.gpu.check(codes, table=table)
+        self._gpu.check(codes, table=table)
         n_rows, n_columns = codes.shape[1], int(np.prod(table.shape[1:]))
         with stage("scores"), room_for(f"all scores of {n_rows} objects", _FEWER):
             score: npt.NDArray[np.float64] = self.xp.empty(
                 (n_rows, *table.shape[1:]), np.float64
             )
-            self.gpu.launch(
+            self._gpu.launch(
                 code_kernel("scores", type_name(codes)),
-                self.gpu.grid(n_rows, 8),
+                self._gpu.grid(n_rows, 8),
                 (32, 8),
                 (
-                    *self.gpu.rows(codes, offsets),
+                    *self._gpu.rows(codes, offsets),
                     np.int32(len(codes)),
                     self.xp.ascontiguousarray(table),
                     np.int32(n_columns),
@@ -250,23 +250,23 @@ class CupyBackend:
         responsibilities: npt.NDArray[np.float64],
     ) -> Counts:
         """See the Protocol."""
-        self.gpu.check(codes, responsibilities=responsibilities)
+        self._gpu.check(codes, responsibilities=responsibilities)
         n_samples, n_restarts, n_clusters = responsibilities.shape
         n_columns = n_restarts * n_clusters
         shape = (int(offsets[-1]), n_restarts, n_clusters)
         with room_for(*what_table_needs(shape)):
             counts: Counts = self.xp.zeros(shape, dtype=np.int64)
-        lines = min(int(np.diff(offsets).max()), self.gpu.shared_free // 256)
+        lines = min(int(np.diff(offsets).max()), self._gpu.shared_free // 256)
         work = len(codes) * -(-n_columns // 32)
 
         def one_part(rows: slice) -> None:
             n_rows = rows.stop - rows.start
-            self.gpu.launch(
+            self._gpu.launch(
                 code_kernel("soft_count", type_name(codes)),
-                (*self.gpu.grid(n_rows, 256), min(work, MOST_GRID_Y)),
+                (*self._gpu.grid(n_rows, 256), min(work, MOST_GRID_Y)),
                 (32, 8),
                 (
-                    *self.gpu.rows(codes[:, rows], offsets),
+                    *self._gpu.rows(codes[:, rows], offsets),
                     np.int32(len(codes)),
                     np.int32(lines),
                     self.xp.ascontiguousarray(responsibilities[rows]),
@@ -284,4 +284,4 @@ class CupyBackend:
         self, resident: Any, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
     ) -> PairCounts:
         """See the Protocol."""
-        return count_pairs(self.gpu, resident, n_labels, rows, columns)
+        return count_pairs(self._gpu, resident, n_labels, rows, columns)

@@ -307,7 +307,7 @@ class NumbaBackend(NumpyBackend):
 
     def _over(self, work: Any, size: int, operations: int, parts: int = _PARTS) -> None:
         """Cut ``size`` things into ranges and work on them on all threads."""
-        threads = min(self.n_threads, max(1, operations // _WORTH_A_THREAD))
+        threads = min(self._n_threads, max(1, operations // _WORTH_A_THREAD))
         if threads == 1:
             if size:
                 work((0, size))

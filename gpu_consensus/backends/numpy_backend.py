@@ -42,7 +42,7 @@ class NumpyBackend:
     xp: Any = np
 
     def __init__(self, n_jobs: int | None = None) -> None:
-        self.n_threads = n_threads(n_jobs)
+        self._n_threads = n_threads(n_jobs)
 
     def to_device(self, array: Any) -> Any:
         """See the Protocol."""
@@ -196,11 +196,11 @@ class NumpyBackend:
     def _for_each(self, work: Callable[[slice], None], size: int, tile: int) -> None:
         """Do the work tile by tile, on all threads; tiles are independent."""
         tiles = list(_tiles(size, tile))
-        if self.n_threads == 1 or len(tiles) < 2:
+        if self._n_threads == 1 or len(tiles) < 2:
             for rows in tiles:
                 work(rows)
             return
-        with ThreadPoolExecutor(self.n_threads) as pool:
+        with ThreadPoolExecutor(self._n_threads) as pool:
             for done in [pool.submit(work, rows) for rows in tiles]:
                 done.result()
 

@@ -31,14 +31,40 @@ from gpu_consensus.result import Consensus
 _FEW = 50  # objects for what takes long in NumPy
 
 
+RULES = ("c", "h", "cos", "l5", "ivc", "ipvc", "sec", "sec, complete")
+"""A rule for every kind of table."""
+
+
 class Case(NamedTuple):
-    """Sizes of one comparison."""
+    """Sizes of one comparison.
+
+    Attributes
+    ----------
+    n_samples : int
+    n_labels : tuple of int
+        Labels of each partition.
+    n_restarts, n_clusters : int
+    missing : float
+        Share of the labels that are missing.
+    rules : tuple of str
+        Rules whose tables are made: utilities of ``kcc``, or others of ``RULES``.
+    row_tables : tuple of int
+        What ``assign`` is given: 0 for no row table, 1 for sums, 2 for a whole one.
+    code : dtype, optional
+        Of the codes; the smallest by default.
+    seed : int
+        What the data are drawn by.
+    """
 
     n_samples: int
     n_labels: tuple[int, ...]
     n_restarts: int
     n_clusters: int
     missing: float
+    rules: tuple[str, ...] = RULES
+    row_tables: tuple[int, ...] = (0, 1, 2)
+    code: npt.DTypeLike | None = None
+    seed: int = 0
 
 
 class Data(NamedTuple):
@@ -47,10 +73,12 @@ class Data(NamedTuple):
     Those from ``codes`` on are where the backend computes.
     """
 
+    case: Case
     ensemble: Ensemble
-    n_clusters: int
-    objects: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int64]
     few: npt.NDArray[np.int64]
+    host_codes: Codes
     codes: Any
     few_codes: Any
     similarity: Any
@@ -64,7 +92,7 @@ class Data(NamedTuple):
     row_table: Any
     weight: Any
     whole: Any
-    units: Any
+    wide: Any
     share: Any
 
     @property
@@ -78,19 +106,19 @@ class Data(NamedTuple):
         return self.ensemble.n_labels
 
     def on(self, backend: Backend) -> Data:
-        """Bring it to where a backend computes."""
+        """Copy it to where a backend computes."""
+        codes = backend.resident(self.codes)
         names = self._fields[self._fields.index("codes") + 1 :]
         moved = {name: backend.to_device(getattr(self, name)) for name in names}
-        return self._replace(codes=backend.resident(self.codes), **moved)
+        return self._replace(codes=codes, **moved)
 
 
 def make_data(case: Case) -> Data:
     """Draw random data of a case, on the host."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(case.seed)
     numpy, k, n = NumpyBackend(1), case.n_clusters, case.n_samples
-    codes = np.empty(
-        (len(case.n_labels), n), dtype=np.min_scalar_type(max(case.n_labels))
-    )
+    kind = np.min_scalar_type(max(case.n_labels))
+    codes = np.empty((len(case.n_labels), n), dtype=kind)
     for i, k_i in enumerate(case.n_labels):
         codes[i] = rng.integers(k_i, size=n)
         codes[i, rng.random(n) < case.missing] = k_i
@@ -105,15 +133,18 @@ def make_data(case: Case) -> Data:
     weight = SecRule(ens).object_weight
     numpy.count(ens.codes, ens.offsets, None, before, counts, weight, absent)
     table, row_table = rng.normal(size=(2, *counts.shape)).astype(np.float32)
+    codes = ens.codes if case.code is None else ens.codes.astype(case.code)
     few = ens.codes[:, :_FEW].copy()  # numba has another type for what is read-only
     everyone = np.arange(few.shape[1])
     pairs = numpy.pairs(few, ens.n_labels, everyone, everyone)
     return Data(
+        case,
         ens,
-        k,
-        np.flatnonzero(rng.random(n) < 0.3),
+        rng.integers(n, size=40),
+        rng.integers(n, size=33),
         everyone,
-        ens.codes,
+        codes,
+        codes,
         few,
         pairs.same.astype(codes.dtype),
         before,
@@ -126,17 +157,19 @@ def make_data(case: Case) -> Data:
         row_table,
         rng.integers(1, 1000, size=n).astype(np.float32),
         rng.integers(1, 2**40, size=n),
-        np.round(table.astype(np.float64), 3),
+        rng.normal(size=counts.shape),
         rng.random((n, case.n_restarts, k)),
     )
 
 
 PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
-    "to_device, to_host": lambda b, d: b.to_host(d.before),
-    "to_host of several": lambda b, d: b.to_host(d.counts, None, d.counts[:1]),
+    "to_device, to_host": lambda b, d: {
+        "one": b.to_host(d.before),
+        "several": [x for x in b.to_host(d.counts, None, d.absent) if x is not None],
+    },
     "resident, blocks": lambda b, d: [
         _blocks(b, codes, limit)
-        for codes in (d.codes, _streamed(b, d.ensemble.codes))
+        for codes in (d.codes, _streamed(b, d.host_codes))
         for limit in (None, 32 * 100)
     ],
     "count": lambda b, d: {
@@ -159,27 +192,23 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         for absent in [None if rule.absent_weight is None else d.absent]
     },
     "assign": lambda b, d: {
-        name: b.assign(
+        f"{name}, row table {which}": b.assign(
             d.codes,
             d.offsets,
             table,
             row_weight=d.weight,
-            row_table=row_table,
+            row_table=(None, d.row_table[0], d.row_table)[which],
             best=True,
             gap=True,
         )
-        for name, table, row_table in (
-            ("ties", d.ties, None),
-            ("row sums", d.table, d.row_table[0]),
-            ("row table", d.table, d.row_table),
-        )
+        for which in d.case.row_tables
+        for name, table in (("ties", d.ties), ("no ties", d.table))
     },
-    # not equal but close; these sums are multiples of 0.001
-    "scores": lambda b, d: b.to_host(b.scores(d.codes, d.offsets, d.units)).round(6),
+    "scores": lambda b, d: b.scores(d.codes, d.offsets, d.wide),
     "soft_count": lambda b, d: b.soft_count(d.codes, d.offsets, d.share),
     "pairs": lambda b, d: [
-        b.pairs(codes, d.n_labels, d.few, d.objects[:40])
-        for codes in (d.codes, _streamed(b, d.ensemble.codes))
+        b.pairs(codes, d.n_labels, d.rows, d.columns)
+        for codes in (d.codes, _streamed(b, d.host_codes))
     ],
     "label_sums": lambda b, d: b.label_sums(
         d.offsets, b.to_host(d.counts), d.ensemble.marginals.copy(), True
@@ -226,8 +255,8 @@ def _climbs(backend: Backend, seed: int) -> Iterator[Any]:
         yield climb_all(resident, n_labels, np.arange(n), threshold)
 
 
-def fit_all(backend: str) -> Iterator[tuple[str, Any]]:
-    """Yield labels and objective of each fit, by a backend of that name."""
+def fit_all(backend: Backend) -> Iterator[tuple[str, Any]]:
+    """Yield labels and objective of each fit by a backend."""
     rng = np.random.default_rng(0)
     truth = rng.integers(4, size=(400, 1))
     labels = np.where(
@@ -264,17 +293,21 @@ def _blocks(backend: Backend, codes: Any, memory_limit: int | None) -> Any:
 
 
 def _rules(data: Data) -> dict[str, Rule]:
-    """Return a rule of every kind of table."""
-    ens, rules = data.ensemble, dict[str, Rule]()
-    for utility in ("c", "h", "cos", "l5"):
-        rule = KccRule(ens, parse_utility(utility)[1], ens.weights)
-        rules[utility] = rule
-    return rules | {
-        "ivc": IvcRule(ens, ens.weights),
-        "ipvc": IpvcRule(ens, ens.weights),
-        "sec": SecRule(ens),
-        "sec, complete": SecRule(_complete(ens)),
+    """Return the rules of a case by name."""
+    ens = data.ensemble
+    known: dict[str, Callable[[], Rule]] = {
+        "ivc": lambda: IvcRule(ens, ens.weights),
+        "ipvc": lambda: IpvcRule(ens, ens.weights),
+        "sec": lambda: SecRule(ens),
+        "sec, complete": lambda: SecRule(_complete(ens)),
     }
+
+    def make(name: str) -> Rule:
+        if name in known:
+            return known[name]()
+        return KccRule(ens, parse_utility(name)[1], ens.weights)
+
+    return {name: make(name) for name in data.case.rules}
 
 
 def _complete(ensemble: Ensemble) -> Ensemble:
@@ -288,7 +321,7 @@ def _refine(data: Data, utility: str) -> Any:
     ens, few = data.ensemble, data.few
     codes, assignment = to_host(data.few_codes), to_host(data.before)[:1, few]
     counts = count_by_cluster(
-        NumpyBackend(1), codes, ens.offsets, assignment[0], data.n_clusters
+        NumpyBackend(1), codes, ens.offsets, assignment[0], data.case.n_clusters
     )
     formula, segments = parse_utility(utility)[1], Segments(ens.offsets)
     return _change(
@@ -311,7 +344,7 @@ def _ipc(data: Data) -> Any:
     ens, codes = data.ensemble, to_host(data.few_codes)
     assignment = to_host(data.before)[:1, data.few]
     counts = count_by_cluster(
-        NumpyBackend(1), codes, ens.offsets, assignment[0], data.n_clusters
+        NumpyBackend(1), codes, ens.offsets, assignment[0], data.case.n_clusters
     )
     shares = Shares.of(IpvcRule(ens, ens.weights), ens.n_samples)
     sweep = fastest("ipc_sweep", sweep_objects, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from gpu_consensus.doctor.primitives import (
     LOOPS,
     PRIMITIVES,
     Case,
+    Data,
     fit_all,
     make_data,
 )
@@ -54,26 +55,46 @@ def self_test(backend: Backend) -> str:
     is_device = on_device(backend.xp.empty(0))
     # one text serves all types on the CPU, where numba takes seconds to compile each
     for case in CASES[: None if is_device else _ON_CPU]:
-        data = make_data(case)
-        here, there = data.on(numpy), data.on(backend)
-        for name, call in (PRIMITIVES | LOOPS).items():
-            if case.n_clusters > _MOST_CLUSTERS and name != "count":
-                continue
-            with compiled_loops(not is_device):
-                found = call(backend, there)
-            with compiled_loops(False):
-                right = call(numpy, here)
-            wrong = _differ(backend, name, found, right)
-            if wrong:
-                return f"{wrong} for {case}"
+        wrong = compare(backend, case, PRIMITIVES | LOOPS)
+        if wrong:
+            return wrong
     with compiled_loops(not is_device):
-        fits = list(fit_all(backend.name))
+        fits = list(fit_all(backend))
     with compiled_loops(False):
-        expected = list(fit_all(numpy.name))
+        expected = list(fit_all(numpy))
     for (name, found), (_, right) in zip(fits, expected, strict=True):
         wrong = _differ(backend, name, found, right)
         if wrong:
             return wrong
+    return ""
+
+
+def compare(
+    backend: Backend,
+    case: Case,
+    calls: dict[str, Callable[[Any, Data], Any]] = PRIMITIVES,
+    reference: Backend | None = None,
+) -> str:
+    """Compare a backend with numpy, or another reference, on the data of one case.
+
+    Returns
+    -------
+    str
+        Empty if all is equal, else what differs, and where.
+    """
+    reference = NumpyBackend(1) if reference is None else reference
+    data = make_data(case)
+    here, there = data.on(reference), data.on(backend)
+    for name, call in calls.items():
+        if case.n_clusters > _MOST_CLUSTERS and name != "count":
+            continue
+        with compiled_loops(not on_device(backend.xp.empty(0))):
+            found = call(backend, there)
+        with compiled_loops(False):
+            right = call(reference, here)
+        wrong = _differ(backend, name, found, right)
+        if wrong:
+            return f"{wrong} for {case}"
     return ""
 
 

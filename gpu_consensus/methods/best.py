@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpu_consensus import metrics
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import check_choice
 from gpu_consensus.contingency import EncodedClustering
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
@@ -38,7 +39,7 @@ def best(
     higher_is_better: bool = True,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.methods.alignment import match, overlaps
 from gpu_consensus.methods.call import Shared, Task, open_task
@@ -21,7 +22,7 @@ def borda(
     *,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

@@ -43,7 +43,7 @@ class Shared(NamedTuple):
 
     weights: Any = None
     on_unlabelled: str = "raise"
-    backend: str = "auto"
+    backend: str | Backend = "auto"
     n_jobs: int | None = None
     memory_limit: int | None = None
     random_state: Any = None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.protocol import Codes
+from gpu_consensus.backends.protocol import Backend, Codes
 from gpu_consensus.backends.segments import as_table
 from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_int
 from gpu_consensus.kmeans import kmeans
@@ -35,7 +35,7 @@ def correspondence(
     max_iter: int = 100,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.graphs import Partitioner, choose_partitioner
 from gpu_consensus.graphs.graph_cut import Found
@@ -28,7 +29,7 @@ def cspa(
     imbalance: float | None = 0.05,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
 from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.agglomerate import agglomerate, cut
@@ -25,7 +26,7 @@ def cvote(
     reduction: str = "aib",
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

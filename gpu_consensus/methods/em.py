@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.device_memory import memory_for
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import FloatArray, check_choice, check_int, seed_sequence
 from gpu_consensus.loop.local_rows import LocalRows
 from gpu_consensus.loop.seeding import NAMES as INITS
@@ -36,7 +37,7 @@ def em(
     smoothing: float = 1e-10,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

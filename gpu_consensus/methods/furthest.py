@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.disagreement import Agreement, pair_agreement
@@ -26,7 +27,7 @@ def furthest(
     *,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import FloatArray, check_choice, check_share
 from gpu_consensus.methods.agglomerate import agglomerate, cut, likeness
 from gpu_consensus.methods.call import Shared, Task, open_task
@@ -22,7 +23,7 @@ def fusion_transfer(
     threshold: float = 0.5,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import check_choice
 from gpu_consensus.methods.agglomerate import agglomerate, cut, likeness
 from gpu_consensus.methods.call import Shared, open_task
@@ -20,7 +21,7 @@ def hac(
     linkage: str = "average",
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.graphs import choose_partitioner
 from gpu_consensus.graphs.graph_cut import Found
 from gpu_consensus.graphs.incidence import Incidence
@@ -22,7 +23,7 @@ def hbgf(
     imbalance: float | str | None = "auto",
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

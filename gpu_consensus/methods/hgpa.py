@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import check_choice
 from gpu_consensus.graphs import Partitioner, choose_partitioner
 from gpu_consensus.graphs.graph_cut import Found
@@ -24,7 +25,7 @@ def hgpa(
     imbalance: float | None = 0.05,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

@@ -32,7 +32,7 @@ def ipc(
     n_init: int = 100,
     max_iter: int = 100,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.backends.protocol import Counts, Table
+from gpu_consensus.backends.protocol import Backend, Counts, Table
 from gpu_consensus.backends.recipe import TableRecipe, fill_table
 from gpu_consensus.backends.segments import (
     LabelSums,
@@ -41,7 +41,7 @@ def kcc(
     max_iter: int = 100,
     refine: bool | str = "auto",
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -81,7 +81,7 @@ def kcc(
         False is quickest.
     on_unlabelled : {"raise", "keep"}, default "raise"
         Objects without any label: an error, or the label -1.
-    backend : {"auto", "cupy", "numba", "numpy"}, default "auto"
+    backend : {"auto", "cupy", "numba", "numpy"} or Backend, default "auto"
         Where to compute; the labels are the same.
     n_jobs : int, optional
         Threads; all cores by default.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from gpu_consensus.arrays import read_only, to_host
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy_backend import n_threads
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import (
     FloatArray,
     check_choice,
@@ -62,7 +63,7 @@ def lambda_consensus(
     method_options: Mapping[str, Any] | None = None,
     stop_on_repeat: bool = True,
     keep_ensembles: bool = False,
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -266,7 +267,7 @@ class _Step:
 class _Past:
     """What the rounds so far have come to."""
 
-    backend: str
+    backend: str | Backend
     n_jobs: int | None
     keep_ensembles: bool
     last: Consensus | None = None

@@ -17,7 +17,7 @@ from gpu_consensus.backends.device_memory import (
     memory_for,
 )
 from gpu_consensus.backends.numpy_backend import n_threads
-from gpu_consensus.backends.protocol import Codes, Counts
+from gpu_consensus.backends.protocol import Backend, Codes, Counts
 from gpu_consensus.checks import FloatArray, IntArray, check_choice
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.memory import available_memory
@@ -48,7 +48,7 @@ def least_squares(
     threshold: float | str = 0.0,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.feedback.prc import prc
 from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.call import Shared, open_task
@@ -21,7 +22,7 @@ def prc_consensus(
     recursive: bool = False,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.protocol import Counts, Table
+from gpu_consensus.backends.protocol import Backend, Counts, Table
 from gpu_consensus.backends.recipe import TableRecipe, make_tables, sec_weights
 from gpu_consensus.backends.segments import (
     LabelSums,
@@ -37,7 +37,7 @@ def sec(
     n_init: int = 20,
     max_iter: int = 100,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import check_int
 from gpu_consensus.contingency import EncodedClustering, contingency, information
 from gpu_consensus.graphs import Partitioner, choose_partitioner
@@ -33,7 +34,7 @@ def supra(
     imbalance: float | None = 0.05,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
