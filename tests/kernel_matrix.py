@@ -177,17 +177,16 @@ def same(backend, name, found, expected):
 def check_case(backend, case):
     """Compare every primitive with numpy; no tables of very many columns."""
     kinds = {"u8": np.uint8, "u16": np.uint16, None: None}
+    rule = case["rule"]
+    if rule == "sec" and not case["missing"]:
+        rule = "sec, complete"
     sizes = Case(
         case["n"],
         (case["n_labels"], 3, case["n_labels"], 1) * case["repeat"],
         case["n_restarts"],
         case["n_clusters"],
         case["missing"],
-        (
-            case["rule"]
-            if case["missing"] or case["rule"] != "sec"
-            else "sec, complete",
-        ),
+        (rule,),
         (case["row_table"],),
         kinds[case.get("code")],
     )

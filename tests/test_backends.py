@@ -1,7 +1,7 @@
 """Every primitive of the seam against loops over single numbers.
 
-All backends are compared with a toy that is nothing else here; cupy also with numpy, at the sizes where
-kernels go wrong, in ``test_cupy_backend.py``.
+All backends are compared with a toy that is nothing else; cupy also with numpy, at the
+sizes where kernels go wrong, in ``test_cupy_backend.py``.
 """
 
 import sys

@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import gpu_consensus as gpc
+from gpu_consensus.backends.recipe import make_tables
 from gpu_consensus.backends.segments import as_table
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.methods.call import Shared, open_task
@@ -76,11 +77,8 @@ def test_what_is_wrong_is_said_before_the_work(change, message):
 
 class SteepRule(IpvcRule):
     def table(self, counts, absent=None):
-        spread, n = self.segments.spread, self.segments.filled(counts, self.marginals)
-        share = n / spread(np.maximum(self.segments.sum(n), 1))
-        table = as_table(spread(self.weights)[:, None, None] * (1 - share * share))
-        table[self.segments.missing] = 0
-        return table, None
+        plain, _ = make_tables(self.plain, counts, absent)  # as IPVC makes it
+        return as_table(plain * plain), None
 
 
 def steep(
@@ -100,7 +98,7 @@ def steep(
     loop = LoopOptions(init, 10, max_iter, checkpoint)
     task = open_task("steep", ensemble, n_clusters, shared, loop=loop)
     rule = SteepRule(task.given, task.given_weights)
-    rule.recipe = None  # its own table, made on the host
+    rule.plain, rule.recipe = rule.recipe, None  # its own table, made on the host
     return task.fit(rule)
 
 

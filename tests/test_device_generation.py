@@ -175,13 +175,15 @@ def test_the_allocator_stays_what_it_was(cupy):
 
 def test_an_allocator_for_a_while_is_left_alone(cupy, monkeypatch):
     X, _ = blobs()
-    gpc.generate_partitions(X, 2, n_clusters=3, backend="cupy", random_state=0)
+    options = {"n_clusters": 3, "backend": "cupy", "random_state": 0}
+    before = gpc.generate_partitions(X, 2, **options)
 
     def refuse(allocator):  # as CuPy does within `using_allocator`
         raise ValueError("Can't change the global allocator")
 
     monkeypatch.setattr(cupy.cuda, "set_allocator", refuse)
-    gpc.generate_partitions(X, 2, n_clusters=3, backend="cupy", random_state=0)
+    within = gpc.generate_partitions(X, 2, **options)
+    assert np.array_equal(within.labels, before.labels)
 
 
 def test_a_product_without_cublas_says_what_to_install(cupy, monkeypatch):

@@ -149,11 +149,32 @@ def test_an_object_that_lacks_a_member_is_refused_by_its_name():
 
 def test_codes_on_a_device_go_to_no_backend_of_the_host(device):
     ens = gpc.Ensemble(noisy(0)[0]).to("cupy")
-    with pytest.raises(
-        ValueError, match="codes are on a CUDA device but backend='toy'"
-    ):
+    with pytest.raises(ValueError, match="on a CUDA device but backend='toy'"):
         gpc.kcc(ens, 3, backend=ToyBackend())
     given = choose_backend("cupy", None)
     found = gpc.kcc(ens, 3, backend=given, random_state=0)
     expected = gpc.kcc(ens, 3, backend="cupy", random_state=0)
     assert np.array_equal(found.labels.get(), expected.labels.get())
+
+
+def attributes(paths):
+    """Names of all attributes that some modules look up."""
+    return {
+        node.attr
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+    }
+
+
+def test_every_member_is_of_use():
+    """To code on the other side, not only to what checks and measures them."""
+    beyond = {"backends", "doctor", "accept"}
+    above = [
+        path
+        for path in PACKAGE.rglob("*.py")
+        if path.relative_to(PACKAGE).parts[0] not in beyond
+    ]
+    assert members(Backend) <= attributes(above)
+    loop = ["lloyd.py", "fit.py", "seeding.py", "checkpoint.py"]
+    assert members(Rows) <= attributes(PACKAGE / "loop" / name for name in loop)

@@ -94,8 +94,24 @@ def compare(
             right = call(reference, here)
         wrong = _differ(backend, name, found, right)
         if wrong:
-            return f"{wrong} for {case}"
+            return f"{wrong} for {_describe(case)}"
     return ""
+
+
+def _describe(case: Case) -> str:
+    """Write what a case sets.
+
+    Examples
+    --------
+    >>> _describe(Case(9, (3, 4), 1, 2, 0.0, seed=5))
+    'n_samples=9, n_labels=(3, 4), n_restarts=1, n_clusters=2, missing=0.0, seed=5'
+    """
+    usual = Case._field_defaults
+    return ", ".join(
+        f"{name}={value!r}"
+        for name, value in case._asdict().items()
+        if name not in usual or value != usual[name]
+    )
 
 
 def _differ(backend: Backend, name: str, found: Any, right: Any) -> str:
