@@ -320,9 +320,9 @@ def _codes(name: str, labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def _doctor(arguments: argparse.Namespace) -> None:
-    found = gpc.doctor(quick=arguments.quick)
-    _print(json.dumps(found.as_dict(), indent=2) if arguments.json else str(found))
-    if not found.healthy:
+    report = gpc.doctor(quick=arguments.quick)
+    _print(json.dumps(report.as_dict(), indent=2) if arguments.json else str(report))
+    if not report.healthy:
         raise _RunError(
             "a backend fails, or gives wrong results; see above, and report it."
         )
@@ -332,16 +332,16 @@ def _accept(arguments: argparse.Namespace) -> None:
     from gpu_consensus import accept
 
     signals.be_patient(8)  # what was measured is written; docker stop waits 10 s
-    found = accept.accept(
+    report = accept.accept(
         arguments.output,
         sizes=accept.QUICK if arguments.quick else accept.FULL,
         budget=arguments.budget,
         progress=_bar(arguments),
         tell=_say_nothing if arguments.quiet else _say,
     )
-    _print(accept.render(found).rstrip("\n"))
-    if found["state"] != "passed":
-        raise _RunError(f"the acceptance run is {found['state']}; see above.")
+    _print(accept.render(report).rstrip("\n"))
+    if report["state"] != "passed":
+        raise _RunError(f"the acceptance run is {report['state']}; see above.")
 
 
 def _say(text: str) -> None:

@@ -358,20 +358,20 @@ def _kept(where: str, drop: Sequence[str], names: list[str], size: int) -> list[
 def _columns(
     where: str, wanted: Sequence[str], names: list[str], size: int
 ) -> list[int]:
-    found = []
+    columns = []
     for name in wanted:
         if names.count(name) > 1:
             raise ValueError(
                 f"{where} has several columns {name!r}; give the number, from 0."
             )
         if name in names:
-            found.append(names.index(name))
+            columns.append(names.index(name))
         elif name.isdecimal() and int(name) < size:
-            found.append(int(name))
+            columns.append(int(name))
         else:
             listed = ", ".join(names) if names else f"0..{size - 1}"
             raise ValueError(f"{where} has no column {name!r}; it has {listed}.")
-    return found
+    return columns
 
 
 def _is_number(text: str) -> bool:

@@ -294,7 +294,7 @@ def drop_labels(ensemble: Any, share: float, random_state: Any = None) -> Ensemb
         categories.append(ens.categories[i][used])
     return Ensemble.from_codes(
         after,
-        [len(found) for found in categories],
+        [len(labels) for labels in categories],
         ens.weights,
         categories=categories,
     )

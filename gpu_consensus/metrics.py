@@ -393,9 +393,9 @@ def _sum_of_distances(rows: Any) -> float:
     strip = max(1, BLOCK // rows.shape[0])
     total = 0.0
     for start in range(0, rows.shape[0], strip):
-        found = distances(rows[start : start + strip], rows[start:])
+        block = distances(rows[start : start + strip], rows[start:])
         # Pairs within the strip are there twice, those with later rows once.
-        total += float(found.sum() - found[:, : found.shape[0]].sum() / 2)
+        total += float(block.sum() - block[:, : block.shape[0]].sum() / 2)
     return total
 
 

@@ -67,9 +67,9 @@ class Pairs:
         shape = (len(rows), len(columns))
         same, both = np.zeros(shape), np.zeros(shape)
         for weight, held, n_labels in self._groups:
-            found = self.backend.pairs(held, n_labels, rows, columns)
-            same += weight * found.same
-            both += weight * found.both
+            counts = self.backend.pairs(held, n_labels, rows, columns)
+            same += weight * counts.same
+            both += weight * counts.both
         return same, both
 
     @property

@@ -74,8 +74,8 @@ class Centroids:
             row_weight=weight,
             row_table=self.row_table,
         )
-        found = assigned.assignment[0]
-        result: npt.NDArray[np.int32] = found.astype(np.int32)
+        nearest = assigned.assignment[0]
+        result: npt.NDArray[np.int32] = nearest.astype(np.int32)
         absent = codes[self.useful] == ens.n_labels[self.useful, None]
         result[absent.all(axis=0)] = -1
         return result

@@ -69,8 +69,8 @@ def save(
 ) -> None:
     """Write the parts of an ensemble to ``path``."""
     path = check_path("path", path).resolve()
-    lists = [_plain(found) for found in categories]
-    odd = [i for i, found in enumerate(lists) if found is None]
+    lists = [_plain(labels) for labels in categories]
+    odd = [i for i, labels in enumerate(lists) if labels is None]
     if odd:
         warn(
             f"the labels of partition {odd[0]} are neither numbers nor strings and "
@@ -135,10 +135,10 @@ def load(path: str | os.PathLike[str], *, mmap: bool) -> Stored:
         )
     n_labels = np.asarray(meta["n_labels"], dtype=np.int64)
     categories = [
-        np.arange(size) if found is None else category_array(found)
-        for size, found in zip(n_labels, meta["categories"], strict=True)
+        np.arange(size) if labels is None else category_array(labels)
+        for size, labels in zip(n_labels, meta["categories"], strict=True)
     ]
-    if any(_plain(found) is None for found in categories):
+    if any(_plain(labels) is None for labels in categories):
         raise ValueError("its labels are neither numbers nor strings")
     return Stored(
         codes,
@@ -154,8 +154,8 @@ def verify(stored: Stored) -> None:
     end = 0
     for i, k_i in enumerate(stored.n_labels.tolist()):
         begin, end = end, end + k_i + 1
-        found = count_codes(stored.codes[i], k_i)
-        if not np.array_equal(found, stored.marginals[begin:end]):
+        counts = count_codes(stored.codes[i], k_i)
+        if not np.array_equal(counts, stored.marginals[begin:end]):
             raise ValueError(f"the labels of partition {i} are not those saved")
 
 

@@ -33,7 +33,7 @@ from gpu_consensus.accept.run import (
     FULL,
     QUICK,
     Context,
-    Found,
+    JsonObject,
     Sizes,
     Step,
     new_entry,
@@ -55,9 +55,9 @@ _NO_TIMES = (
 )
 
 
-def _doctor(context: Context, found: Found) -> str:
+def _doctor(context: Context, results: JsonObject) -> str:
     report = gpc.doctor()
-    found.update(all_told(report.as_dict()))
+    results.update(all_told(report.as_dict()))
     wrong = [f"{name}: {text}" for name, text in report.self_test.items() if text]
     return "; ".join(wrong)
 
@@ -80,7 +80,7 @@ def accept(
     budget: float = 600.0,
     progress: bool = False,
     tell: Callable[[str], None] = lambda text: None,
-) -> Found:
+) -> JsonObject:
     """Run all steps on the current CUDA device and write what they found.
 
     Both files are written whole after every step, so that a run which is interrupted,
@@ -112,7 +112,7 @@ def accept(
         raise ValueError(f"budget={budget!r} should be a number of seconds above 0.")
     began = time.monotonic()
     no_gpu = why_no_gpu()
-    report: Found = {
+    report: JsonObject = {
         "format": FORMAT,
         "version": VERSION,
         "gpu_consensus": gpc.__version__,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_consensus.accept.private import told
-from gpu_consensus.accept.run import Context, Found, NotRun
+from gpu_consensus.accept.run import Context, JsonObject, NotRun
 from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend, why_unavailable
 from gpu_consensus.backends.device_memory import DeviceMemoryWarning
@@ -48,16 +48,16 @@ class _NoEffectError(Exception):
     """What a check sets up has no effect here, so that it checks nothing."""
 
 
-def check_agreement(context: Context, found: Found) -> str:
+def check_agreement(context: Context, results: JsonObject) -> str:
     """Compare methods, sizes and situations with the numpy backend."""
     checks = [*_checks(context)]
     stop = _SHARE * context.left()
-    entries: list[Found] = []
-    found["checks"] = entries
+    entries: list[JsonObject] = []
+    results["checks"] = entries
     began = context.left()
     for check in checks:
         context.advance(1, check.name)
-        entry: Found = {"name": check.name, "state": "unfinished", "reason": ""}
+        entry: JsonObject = {"name": check.name, "state": "unfinished", "reason": ""}
         entries.append(entry)
         if began - context.left() > stop:
             entry.update(state="not run", reason=LATE)
@@ -202,8 +202,8 @@ def _assign(n: int, streamed: bool = False) -> str:
         blocks = [(slice(0, n), device.resident(codes))]
     wrong = 0
     for rows, block in blocks:
-        found = device.to_host(device.assign(block, offsets, there).assignment)
-        wrong += int(np.count_nonzero(found != right[:, rows]))
+        assignment = device.to_host(device.assign(block, offsets, there).assignment)
+        wrong += int(np.count_nonzero(assignment != right[:, rows]))
     return f"{wrong} of {right.size} clusters differ from NumPy's" if wrong else ""
 
 
@@ -234,12 +234,12 @@ def _in_parts(n: int) -> str:
         warnings.catch_warnings(record=True) as seen,
     ):
         warnings.simplefilter("always")
-        found = device.assign(held, offsets, there).assignment
+        assignment = device.assign(held, offsets, there).assignment
     if not any(issubclass(one.category, DeviceMemoryWarning) for one in seen):
         raise _NoEffectError(
             "a limit on CuPy's memory pool had no effect; another allocator is in use"
         )
-    wrong = int(np.count_nonzero(device.to_host(found) != right))
+    wrong = int(np.count_nonzero(device.to_host(assignment) != right))
     return f"{wrong} of {right.size} clusters differ from NumPy's" if wrong else ""
 
 
@@ -247,7 +247,12 @@ def _streams(n: int) -> str:
     """Fit where the codes do not fit."""
     ens = draw_ensemble(3, n, (4, 5, 3, 7, 4, 6) * 4, 0.2, False)
     device = choose_backend("cupy", None)
-    options: Found = {"n_init": 2, "max_iter": 5, "refine": False, "random_state": 0}
+    options: JsonObject = {
+        "n_init": 2,
+        "max_iter": 5,
+        "refine": False,
+        "random_state": 0,
+    }
     with _memory(device.xp, int(1.4 * ens.codes.nbytes)):
         if not isinstance(device.resident(ens.codes), StreamedCodes):
             raise _NoEffectError("a limit on CuPy's memory pool had no effect")
@@ -272,8 +277,8 @@ def _threads(ensembles: tuple[Ensemble, ...]) -> str:
         return kcc(ens, _N_CLUSTERS, backend="cupy", random_state=2)
 
     with ThreadPoolExecutor(len(work)) as pool:
-        found = list(pool.map(fit, work))
-    for there, ens in zip(found, work, strict=True):
+        fits = list(pool.map(fit, work))
+    for there, ens in zip(fits, work, strict=True):
         here = kcc(ens, _N_CLUSTERS, backend="numpy", random_state=2)
         wrong = _differ(there, here)
         if wrong:

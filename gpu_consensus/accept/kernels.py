@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gpu_consensus.accept.clock import Clock, TimedLauncher
 from gpu_consensus.accept.private import told
-from gpu_consensus.accept.run import Context, Found, NotRun
+from gpu_consensus.accept.run import Context, JsonObject, NotRun
 from gpu_consensus.backends.cuda_add_rem_add import climb_waves
 from gpu_consensus.backends.cupy_backend import CupyBackend
 from gpu_consensus.ensemble import Ensemble
@@ -42,24 +42,24 @@ class Case(NamedTuple):
     """How these were counted; empty for kernels that have no such bound."""
 
 
-def time_kernels(context: Context, found: Found) -> str:
+def time_kernels(context: Context, results: JsonObject) -> str:
     """Time every kernel in typical launches of the backend."""
-    roofs = context.found.get("roofs", {})
+    roofs = context.results.get("roofs", {})
     if not {"copy_bytes_per_s", "shared_bytes_per_s"} <= roofs.keys():
         raise NotRun("the roofs of the device were not measured.")
     backend = CupyBackend()
     clock = Clock(backend.xp)
     gpu = TimedLauncher(clock)
     backend.gpu = gpu
-    found["timed_by"] = clock.how
-    found["slow_below"] = SLOW
-    entries: list[Found] = []
-    found["kernels"] = entries
+    results["timed_by"] = clock.how
+    results["slow_below"] = SLOW
+    entries: list[JsonObject] = []
+    results["kernels"] = entries
     wrong = []
     stop = (1 - _SHARE) * context.left()
     for case in _cases(backend, context):
         context.advance(1, f"{case.kernel}, {case.what}")
-        entry: Found = {"kernel": case.kernel, "what": case.what}
+        entry: JsonObject = {"kernel": case.kernel, "what": case.what}
         entries.append(entry)
         if context.left() < stop:
             entry["not_run"] = "the time for this step was up"
@@ -92,7 +92,7 @@ def _median(gpu: TimedLauncher, case: Case, repeats: int) -> tuple[float, int]:
     return statistics.median(seconds for seconds, _ in taken), taken[-1][1]
 
 
-def _beside(case: Case, seconds: float, roofs: Found) -> Found:
+def _beside(case: Case, seconds: float, roofs: JsonObject) -> JsonObject:
     """Return the time at the roof, which roof that is, and the share of it."""
     times = {
         "device memory": case.device_bytes / roofs["copy_bytes_per_s"],

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from gpu_consensus.accept.private import told
 from gpu_consensus.progress import Advance
 
-Found = dict[str, Any]
+JsonObject = dict[str, Any]
 """What a step measured, as plain values; filled as it goes, so that nothing is lost."""
 
 
@@ -63,7 +63,7 @@ class Context:
     gpu: bool
     """Whether the device is one."""
     advance: Advance = field(default=lambda steps=1, note="": None)
-    found: dict[str, Found] = field(default_factory=dict)
+    results: dict[str, JsonObject] = field(default_factory=dict)
     """What earlier steps found, by their names."""
 
     def left(self) -> float:
@@ -83,28 +83,28 @@ class Step(NamedTuple):
     """A part of the run."""
 
     name: str
-    run: Callable[[Context, Found], str]
+    run: Callable[[Context, JsonObject], str]
     """Fills in what it finds; returns what is wrong, or an empty string."""
 
 
-def new_entry(step: Step) -> Found:
+def new_entry(step: Step) -> JsonObject:
     """Return what a report says of a step that has not ended."""
     return {
         "name": step.name,
         "state": "unfinished",
         "reason": "",
         "seconds": 0.0,
-        "found": {},
+        "results": {},
     }
 
 
-def run_step(step: Step, context: Context, entry: Found) -> None:
+def run_step(step: Step, context: Context, entry: JsonObject) -> None:
     """Run a step and note how it ended; only Ctrl-C and its like get out."""
     began = time.monotonic()
-    context.found[step.name] = entry["found"]
+    context.results[step.name] = entry["results"]
     try:
         context.need(0)
-        entry["reason"] = told(step.run(context, entry["found"]))
+        entry["reason"] = told(step.run(context, entry["results"]))
         _free_memory()
         entry["state"] = "failed" if entry["reason"] else "passed"
     except NotRun as stop:

@@ -12,14 +12,14 @@ import time
 import numpy as np
 
 from gpu_consensus.accept.private import told
-from gpu_consensus.accept.run import Context, Found, NotRun
+from gpu_consensus.accept.run import Context, JsonObject, NotRun
 from gpu_consensus.backends import why_unavailable
 
 _CHILD = "from gpu_consensus.accept.startup import child; child()"
 _LONGEST = 120.0
 
 
-def time_startup(context: Context, found: Found) -> str:
+def time_startup(context: Context, results: JsonObject) -> str:
     """Start two processes: one must compile its kernels, the other finds them."""
     context.need(10)
     with tempfile.TemporaryDirectory() as cache:
@@ -32,11 +32,11 @@ def time_startup(context: Context, found: Found) -> str:
                     if context.gpu
                     else "a new process does not see the stand-in."
                 )
-            found[name] = times
+            results[name] = times
     return ""
 
 
-def _start(cache: str, longest: float) -> Found:
+def _start(cache: str, longest: float) -> JsonObject:
     if not sys.executable:
         raise NotRun("the path of Python is not known, so no process can be started.")
     # the child must find what this process imported, however it was found
@@ -61,7 +61,7 @@ def _start(cache: str, longest: float) -> Found:
     if done.returncode:
         last = (done.stderr.strip() or "no message").splitlines()[-1]
         raise RuntimeError(f"a new process failed: {told(last)}")
-    times: Found = json.loads(done.stdout.splitlines()[-1])
+    times: JsonObject = json.loads(done.stdout.splitlines()[-1])
     return {"process_s": seconds, **times}
 
 

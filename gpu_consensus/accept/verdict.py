@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_consensus.accept.kernels import SHORT, SLOW
-from gpu_consensus.accept.run import Found
+from gpu_consensus.accept.run import JsonObject
 
 HOME = "https://github.com/gpu-consensus/gpu-consensus/issues"
 SLOW_LINK = 6e9
@@ -14,7 +14,7 @@ SLOW_LAUNCH = 2e-5
 """Seconds of a launch; a few millionths are usual."""
 
 
-def judge(report: Found) -> None:
+def judge(report: JsonObject) -> None:
     """Write state, verdict and what is slow into a report, finished or not."""
     states = [step["state"] for step in report["steps"]]
     failed = [step for step in report["steps"] if step["state"] == "failed"]
@@ -44,24 +44,24 @@ def judge(report: Found) -> None:
     report.update(state=state, verdict=text, slow=_slow(report))
 
 
-def steps_by_name(report: Found) -> dict[str, Found]:
+def steps_by_name(report: JsonObject) -> dict[str, JsonObject]:
     """Return what each step found that has begun."""
-    return {step["name"]: step["found"] for step in report["steps"]}
+    return {step["name"]: step["results"] for step in report["steps"]}
 
 
-def _slow(report: Found) -> list[str]:
+def _slow(report: JsonObject) -> list[str]:
     """Return sentences on what is slower than it should be; none without a GPU."""
     if not report["gpu"]:
         return []
-    found = steps_by_name(report)
+    results = steps_by_name(report)
     return [
-        *_slow_kernels(found.get("kernels", {}).get("kernels", [])),
-        *_slow_host(found.get("roofs", {})),
-        *_slow_rest(found),
+        *_slow_kernels(results.get("kernels", {}).get("kernels", [])),
+        *_slow_host(results.get("roofs", {})),
+        *_slow_rest(results),
     ]
 
 
-def _slow_kernels(kernels: list[Found]) -> list[str]:
+def _slow_kernels(kernels: list[JsonObject]) -> list[str]:
     return [
         f"{one['kernel']} ({one['what']}) reaches {one['share']:.0%} of what the "
         f"{one['roof']} could give; {SLOW:.0%} or more was hoped for."
@@ -70,7 +70,7 @@ def _slow_kernels(kernels: list[Found]) -> list[str]:
     ]
 
 
-def _slow_host(roofs: Found) -> list[str]:
+def _slow_host(roofs: JsonObject) -> list[str]:
     said = []
     pinned: Any = roofs.get("transfers", {}).get("pinned", {})
     speed = pinned.get("to_device_bytes_per_s") if isinstance(pinned, dict) else None
@@ -88,15 +88,15 @@ def _slow_host(roofs: Found) -> list[str]:
     return said
 
 
-def _slow_rest(found: dict[str, Found]) -> list[str]:
+def _slow_rest(results: dict[str, JsonObject]) -> list[str]:
     said = []
-    ratio = found.get("fit", {}).get("ratio")
+    ratio = results.get("fit", {}).get("ratio")
     if ratio is not None and ratio < 1:
         said.append(
             f"The large fit takes {1 / ratio:.1f} times as long on the device as on "
             "the CPU."
         )
-    generation = found.get("generation", {})
+    generation = results.get("generation", {})
     if "scikit-learn" in generation:
         ratio = generation["scikit-learn"]["seconds"] / generation["cuml"]["seconds"]
         if ratio < 1:

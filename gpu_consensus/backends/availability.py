@@ -132,13 +132,13 @@ def require_device() -> Any:
 
 def installed_versions(packages: tuple[str, ...]) -> dict[str, str]:
     """Return the versions of those packages that are installed."""
-    found = {}
+    versions = {}
     for package in packages:
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def version_text(version: int) -> str:

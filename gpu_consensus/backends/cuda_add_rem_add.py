@@ -88,7 +88,7 @@ def climb_waves(
             gpu.launch(
                 kernel, (here,), (kernel.threads,), (*head, np.int32(begin), *tail)
             )
-            part = tuple(xp.asnumpy(found[:here]) for found in (totals, n_flips, slots))
+            part = tuple(xp.asnumpy(array[:here]) for array in (totals, n_flips, slots))
             parts.append(part)
             for x in np.flatnonzero(part[2] < 0).tolist():
                 members[begin + x] = np.packbits(xp.asnumpy(states[x]) & 1)

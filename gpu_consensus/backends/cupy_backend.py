@@ -204,7 +204,7 @@ class CupyBackend:
         _, n_restarts, n_clusters = table.shape
         shape, xp = (n_restarts, codes.shape[1]), self.xp
         with room_for(f"the clusters of {shape[1]} objects", _FEWER):
-            found = Assigned(
+            assigned = Assigned(
                 xp.empty(shape, smallest_unsigned(n_clusters)),
                 xp.empty(shape, np.float32) if best else None,
                 xp.empty(shape, np.float32) if gap else None,
@@ -212,12 +212,12 @@ class CupyBackend:
 
         def one_part(rows: slice) -> None:
             assign_rows(
-                self.gpu, rows, codes, offsets, table, row_weight, row_table, found
+                self.gpu, rows, codes, offsets, table, row_weight, row_table, assigned
             )
 
         with stage("assign"):
             in_parts(xp, one_part, shape[1])
-        return found
+        return assigned
 
     def scores(
         self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]

@@ -222,11 +222,11 @@ def _cuda() -> dict[str, str]:
 
 def _packages() -> dict[str, str | None]:
     """Return versions by name; of names for the same thing those that are installed."""
-    found: dict[str, str | None] = {}
+    versions: dict[str, str | None] = {}
     for names in _PACKAGES:
         there = installed_versions(names)
-        found |= there if there else {names[-1]: None}
-    return found
+        versions |= there if there else {names[-1]: None}
+    return versions
 
 
 def _devices() -> list[dict[str, Any]]:

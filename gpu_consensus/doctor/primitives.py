@@ -236,10 +236,10 @@ def fit_all(backend: str) -> Iterator[tuple[str, Any]]:
     labels[rng.random(labels.shape) < 0.1] = -1
     options = {"backend": backend, "n_jobs": -1, "random_state": 0, "n_init": 4}
     for name, fit in FITS.items():
-        found = fit(Ensemble(labels), options)
+        result = fit(Ensemble(labels), options)
         # em's are close only
-        objective = np.float32(found.objective) if name == "em" else found.objective
-        yield name, {"labels": found.labels, "objective": objective}
+        objective = np.float32(result.objective) if name == "em" else result.objective
+        yield name, {"labels": result.labels, "objective": objective}
 
 
 def _change(call: Callable[..., Any], *arrays: Any) -> Any:

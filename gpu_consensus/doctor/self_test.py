@@ -60,27 +60,27 @@ def self_test(backend: Backend) -> str:
             if case.n_clusters > _MOST_CLUSTERS and name != "count":
                 continue
             with compiled_loops(not is_device):
-                found = call(backend, there)
+                computed = call(backend, there)
             with compiled_loops(False):
                 right = call(numpy, here)
-            wrong = _differ(backend, name, found, right)
+            wrong = _differ(backend, name, computed, right)
             if wrong:
                 return f"{wrong} for {case}"
     with compiled_loops(not is_device):
         fits = list(fit_all(backend.name))
     with compiled_loops(False):
         expected = list(fit_all(numpy.name))
-    for (name, found), (_, right) in zip(fits, expected, strict=True):
-        wrong = _differ(backend, name, found, right)
+    for (name, computed), (_, right) in zip(fits, expected, strict=True):
+        wrong = _differ(backend, name, computed, right)
         if wrong:
             return wrong
     return ""
 
 
-def _differ(backend: Backend, name: str, found: Any, right: Any) -> str:
+def _differ(backend: Backend, name: str, computed: Any, right: Any) -> str:
     """Say what differs between two results, or nothing."""
     pairs = zip(
-        _arrays(backend, name, found), _arrays(backend, name, right), strict=True
+        _arrays(backend, name, computed), _arrays(backend, name, right), strict=True
     )
     for (part, a), (_, b) in pairs:
         if a.shape != b.shape or a.dtype != b.dtype:

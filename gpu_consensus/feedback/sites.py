@@ -135,13 +135,13 @@ class View:
         if self._similarity == "linear":
             return np.asarray(points @ points.T, dtype=np.float64)
         assert callable(self._similarity)
-        found = np.array(self._similarity(points), dtype=np.float64)
-        if found.shape != (self.n_samples, self.n_samples):
+        matrix = np.array(self._similarity(points), dtype=np.float64)
+        if matrix.shape != (self.n_samples, self.n_samples):
             raise ValueError(
-                f"similarity returned shape {found.shape} for {self.n_samples} "
+                f"similarity returned shape {matrix.shape} for {self.n_samples} "
                 "objects; it should return (n_samples, n_samples)."
             )
-        return found
+        return matrix
 
 
 class LocalSite:
@@ -250,8 +250,8 @@ class LocalSite:
             if isinstance(self._clusterer, str):
                 return kmeans(self.points(), k, seed)[0]
             told_k = k if bases.needs_n_clusters(self._clusterer) else None
-            found = bases.cluster(self._clusterer, self.points(), told_k, seed)
-        return np.asarray(found)
+            labels = bases.cluster(self._clusterer, self.points(), told_k, seed)
+        return np.asarray(labels)
 
     def points(self) -> Any:
         """Return the points that this round clusters, (n_samples, ...)."""
@@ -271,8 +271,8 @@ class LocalSite:
 
     def similarities(self) -> FloatArray:
         """Return the similarities that this round clusters, (n_samples, n_samples)."""
-        found, block = self._view.matrix(), self._told.block
-        return found if block is None else self._told.data_weight * found + block
+        matrix, block = self._view.matrix(), self._told.block
+        return matrix if block is None else self._told.data_weight * matrix + block
 
 
 def check_clusterer(clusterer: Any, update: Any) -> Any:
@@ -310,6 +310,6 @@ def check_scale(scale: Any) -> str | None:
 def check_similarity(similarity: Any) -> str | Callable[[Any], Any]:
     """Return a known name or a callable."""
     if callable(similarity):
-        found: Callable[[Any], Any] = similarity
-        return found
+        function: Callable[[Any], Any] = similarity
+        return function
     return check_choice("similarity", similarity, SIMILARITIES)

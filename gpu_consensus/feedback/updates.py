@@ -91,12 +91,12 @@ def one_hot(ensemble: Ensemble) -> FloatArray:
     """
     n, sizes = ensemble.n_samples, ensemble.n_labels
     codes = to_host(ensemble.codes)
-    found = np.zeros((n, int(sizes.sum())))
+    matrix = np.zeros((n, int(sizes.sum())))
     starts = np.cumsum(sizes) - sizes
     for row, start, k_i in zip(codes, starts, sizes, strict=True):
         present = np.flatnonzero(row != k_i)
-        found[present, start + row[present].astype(np.intp)] = 1.0
-    return found / math.sqrt(len(sizes))
+        matrix[present, start + row[present].astype(np.intp)] = 1.0
+    return matrix / math.sqrt(len(sizes))
 
 
 def together(ensemble: Ensemble) -> FloatArray:
@@ -104,6 +104,6 @@ def together(ensemble: Ensemble) -> FloatArray:
     pairs = Pairs(
         NumpyBackend(1), to_host(ensemble.codes), ensemble.n_labels, ensemble.weights
     )
-    found: FloatArray = pairs.matrix()
-    np.fill_diagonal(found, 1.0)
-    return found
+    matrix: FloatArray = pairs.matrix()
+    np.fill_diagonal(matrix, 1.0)
+    return matrix

@@ -41,7 +41,7 @@ class SiteSettings:
         self, X: Any, projection: int | None, seeds: Sequence[np.random.SeedSequence]
     ) -> list[Site]:
         """Make sites of the same features: one view for all, or a projection each."""
-        found: list[Site] = []
+        sites: list[Site] = []
         view: View | None = None
         for seed in seeds:
             of_view, of_starts = seed.spawn(2)
@@ -55,12 +55,12 @@ class SiteSettings:
                     of_view,
                     keep=projection is None and len(seeds) > 1,
                 )
-            found.append(
+            sites.append(
                 LocalSite.from_view(
                     view, self.n_clusters, self.clusterer, self.told, of_starts
                 )
             )
-        return found
+        return sites
 
     def check_memory(self, n_samples: int, n_sites: int, n_clusterers: int) -> None:
         """Refuse what does not fit before any of it is made."""
@@ -146,9 +146,9 @@ def _sites_of_views(
     for size in set(sizes.values()):
         check_n_clusters(settings.n_clusters, size)
         settings.check_memory(size, len(sizes), len(X))
-    found: list[Site] = []
+    sites: list[Site] = []
     for i, child in enumerate(seed.spawn(len(X))):
-        found += (
+        sites += (
             settings.sites(tables[i], projection, [child]) if i in tables else [X[i]]
         )
-    return found
+    return sites

@@ -189,13 +189,13 @@ class DeviceMaker:
         k = views.draw_k(sample, self.recipe.k_range, rng)
         model = cuml_kmeans(sample, k, int(rng.integers(2**31)), self.max_iter)
         # empty clusters keep their centroid in cuML, so labels may skip values
-        used, found = xp.unique(model.labels_, return_inverse=True)
+        used, numbers = xp.unique(model.labels_, return_inverse=True)
         n_labels = len(used)
         codes = xp.full(n, n_labels, np.uint8 if n_labels <= 255 else np.uint16)
         if rows is None:
-            codes[:] = found
+            codes[:] = numbers
             return i, codes, n_labels
-        codes[xp.asarray(rows)] = found
+        codes[xp.asarray(rows)] = numbers
         if self.complete:
             others = np.setdiff1d(np.arange(n), rows, assume_unique=True)
             place = xp.asarray(others)

@@ -119,11 +119,11 @@ class HostMaker:
         k_range = self.recipe.k_range
         k = None if k_range is None else views.draw_k(sample, k_range, rng)
         labels = bases.cluster(self.base, sample, k, int(rng.integers(2**32)))
-        found, categories = encode(labels, f"partition {i}")
+        sample_codes, categories = encode(labels, f"partition {i}")
         n_labels = len(categories)
-        codes = _codes(n, rows, found, n_labels)
+        codes = _codes(n, rows, sample_codes, n_labels)
         if self.complete and rows is not None and n_labels:
-            centroids = centroids_of(sample, found, n_labels, self.metric)
+            centroids = centroids_of(sample, sample_codes, n_labels, self.metric)
             others = _others(n, rows)
             codes[others] = nearest(view[others], centroids, self.metric)
         return codes, n_labels
@@ -169,12 +169,12 @@ def _loses_columns(X: npt.NDArray[Any], rows: Rows) -> bool:
 def _codes(
     n: int,
     rows: npt.NDArray[np.intp] | None,
-    found: npt.NDArray[Any],
+    sample_codes: npt.NDArray[Any],
     n_labels: int,
 ) -> Codes:
     """Spread the codes of the sampled rows over all, the others missing."""
     codes = np.full(n, n_labels, np.uint8 if n_labels <= 255 else np.uint16)
-    codes[slice(None) if rows is None else rows] = found
+    codes[slice(None) if rows is None else rows] = sample_codes
     return codes
 
 

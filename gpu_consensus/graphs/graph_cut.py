@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 @dataclass(frozen=True)
-class Found:
+class GraphCut:
     """Clusters of the labelled objects and what they cut.
 
     Attributes

@@ -326,13 +326,13 @@ class Utility:
 
         def change(n: Array, segments: Segments, step: int) -> FloatArray:
             def work(n_i: Array) -> FloatArray:
-                found, k_i = np.empty(n_i.shape), n_i.shape[-1]
+                changes, k_i = np.empty(n_i.shape), n_i.shape[-1]
                 before = total_of(n_i)[..., None]
                 for some in _blocks(k_i, n_i.size):
                     one = np.eye(some.stop - some.start, k_i, some.start, dtype=int)
                     shifted = n_i[..., None, :] + step * one
-                    found[..., some] = total_of(np.maximum(shifted, 0)) - before
-                return found
+                    changes[..., some] = total_of(np.maximum(shifted, 0)) - before
+                return changes
 
             return stack(by_partition(work, n, segments), segments)
 
@@ -363,10 +363,10 @@ def parse_utility(utility: Any) -> tuple[str, Formula, bool]:
     if isinstance(utility, Utility):
         return utility.name, utility.formula(), utility.normalised
     name = utility if isinstance(utility, str) else ""
-    found = re.fullmatch(r"(n?)(c|h|cos|l([2-9]|[1-9]\d{1,2}))", name)
-    if found is None:
+    match = re.fullmatch(r"(n?)(c|h|cos|l([2-9]|[1-9]\d{1,2}))", name)
+    if match is None:
         also = "any 'lP' or 'nlP' with an integer P in 2..999, or a Utility"
         raise unknown_name("utility", utility, NAMES, also=also)
-    if found[3]:
-        return found[0], _lp(int(found[3])), bool(found[1])
-    return found[0], _BASE[found[2]], bool(found[1])
+    if match[3]:
+        return match[0], _lp(int(match[3])), bool(match[1])
+    return match[0], _BASE[match[2]], bool(match[1])

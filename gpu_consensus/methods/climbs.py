@@ -325,12 +325,12 @@ def _share_out(
     shares = np.array_split(np.arange(n_starts), len(climbers))
 
     def climb_share(climb: Climber, share: npt.NDArray[np.intp]) -> list[Climb]:
-        found = []
+        climbs = []
         for position in share:
-            found.append(Climb(*climb(int(position))))
+            climbs.append(Climb(*climb(int(position))))
             if advance is not None:
                 advance(1)
-        return found
+        return climbs
 
     if len(climbers) == 1:
         done = climb_share(climbers[0], shares[0])

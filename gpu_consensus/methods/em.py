@@ -182,14 +182,14 @@ def _climb(
     history: list[list[float]] = [[] for _ in alive]
     before = mixture
     while alive.size:
-        counts, found = model.expect(mixture)
+        counts, likelihoods = model.expect(mixture)
         going = []
         for a, q in enumerate(alive):
             last = history[q][-1] if history[q] else -np.inf
             # rounding may take back a little at the end: then the step does not count
-            fell = found[a] < last
-            history[q].append(last if fell else float(found[a]))
-            converged = bool(found[a] - last <= tol * model.n_samples)
+            fell = likelihoods[a] < last
+            history[q].append(last if fell else float(likelihoods[a]))
+            converged = bool(likelihoods[a] - last <= tol * model.n_samples)
             if converged or len(history[q]) == max_iter:
                 there = before if fell else mixture
                 yield _End(first + int(q), there.take([a]), history[q], converged)

@@ -91,8 +91,8 @@ def fusion_transfer(
     distinct = task.distinct
     sizes = distinct.size.astype(np.float64)
     # in the end up to m classes with what every object gains there, copied to grow
-    found = likeness(task, distinct, 18, "use kcc or sec, which need no matrix")
-    matrix, unit = found.matrix, found.unit
+    similarity = likeness(task, distinct, 18, "use kcc or sec, which need no matrix")
+    matrix, unit = similarity.matrix, similarity.unit
     matrix -= threshold * unit
     matrix *= sizes
     matrix *= sizes[:, None]
@@ -104,7 +104,7 @@ def fusion_transfer(
         matrix, sizes, rule, least=-slack, n_left=2, progress=task.progress
     )
     classes = cut(merges, len(sizes))
-    del matrix, found  # transfers read single columns of it, which are made anew
+    del matrix, similarity  # transfers read single columns of it, which are made anew
     transfer = _Transfer(task, distinct, classes, threshold, unit, slack)
     scores = [transfer.score]
     with progress_bar(task.progress, "transfer", None) as advance:

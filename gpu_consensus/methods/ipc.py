@@ -184,8 +184,8 @@ def _sweep_starts(
             rows.put(q, assignment.copy())
             starts.objective[q] = rule.objective(counts[:, None])[0]
             history.append(float(starts.objective[q]))
-            found = hashlib.blake2b(assignment.tobytes(), digest_size=8).digest()
-            word = int.from_bytes(found, "little")
+            digest = hashlib.blake2b(assignment.tobytes(), digest_size=8).digest()
+            word = int.from_bytes(digest, "little")
             starts.converged[q] = moved == 0 or word in starts.seen[q]
             starts.seen[q].add(word)
             if after_iteration is not None:

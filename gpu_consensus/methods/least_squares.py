@@ -109,8 +109,8 @@ def least_squares(
     --------
     >>> import gpu_consensus as gpc
     >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 2, 1]])
-    >>> found = gpc.least_squares(ens)
-    >>> found.labels.tolist(), found.value
+    >>> result = gpc.least_squares(ens)
+    >>> result.labels.tolist(), result.value
     ([0, 0, 1, 1], 11.0)
     """
     shared = Shared(
@@ -134,7 +134,7 @@ def least_squares(
         labels[members] = k
     counts = _count(task, codes, n_labels, labels, len(clusters))
     sizes = np.array([len(members) for members in clusters])
-    found = _worth(counts, sizes, fraction)
+    values = _worth(counts, sizes, fraction)
     left = np.flatnonzero(labels == len(clusters))
     if left.size:
         labels[left] = _nearest(codes[:, left], n_labels, counts, sizes)
@@ -145,10 +145,10 @@ def least_squares(
         labels,
         objective=float(count_labels(codes, n_labels).sum()) - value - n * shift,
         value=value,
-        history=found,
+        history=values,
         details={
             "sizes": sizes,
-            "b": found,
+            "b": values,
             "attached": int(left.size),
             "threshold": shift,
         },

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.graphs import Partitioner, choose_partitioner
-from gpu_consensus.graphs.graph_cut import Found
+from gpu_consensus.graphs.graph_cut import GraphCut
 from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Parts, Similarity, cut_weight
 from gpu_consensus.memory import check_memory
@@ -83,16 +83,18 @@ def mcla(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("mcla", ensemble, n_clusters, shared)
-    found = run_mcla(
+    cut = run_mcla(
         task,
         task.incidence,
         chosen,
         task.seed(),
     )
-    return task.result(found.labels, **found.outcome)
+    return task.result(cut.labels, **cut.outcome)
 
 
-def run_mcla(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -> Found:
+def run_mcla(
+    task: Task, incidence: Incidence, chosen: Partitioner, seed: int
+) -> GraphCut:
     """Cut the meta-graph and let objects choose; one label per labelled object."""
     n_pairs = len(incidence.sizes) ** 2
     check_memory("mcla", _PAIR_BYTES * n_pairs, task.memory_limit, _CURE)
@@ -108,7 +110,7 @@ def run_mcla(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -
         "n_ties": int(incidence.copies[tied.sum(axis=1) > 1].sum()),
     }
     objective = cut_weight(graph, cut.parts, n_meta)
-    return Found(labels[incidence.row], objective, details)
+    return GraphCut(labels[incidence.row], objective, details)
 
 
 def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
@@ -134,8 +136,8 @@ def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
     jaccard = common.data / (sizes[a] + sizes[b] - common.data)
     same = jaccard == 1
     equal = coo_array((jaccard[same], (a[same], b[same])), shape=common.shape)
-    n_vertices, found = connected_components(equal, directed=False)
-    vertex: Parts = found.astype(np.intp)
+    n_vertices, components = connected_components(equal, directed=False)
+    vertex: Parts = components.astype(np.intp)
     tie, a, b = jaccard * weight[a] * weight[b], vertex[a], vertex[b]
     apart = a != b
     edges = tie[apart], (a[apart], b[apart])
@@ -148,8 +150,8 @@ def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
 
 
 def _sums(index: Parts, values: FloatArray, n_sums: int) -> FloatArray:
-    found = np.bincount(index, weights=values, minlength=n_sums)
-    return np.asarray(found, dtype=np.float64)
+    sums = np.bincount(index, weights=values, minlength=n_sums)
+    return np.asarray(sums, dtype=np.float64)
 
 
 def association(

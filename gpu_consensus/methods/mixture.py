@@ -120,16 +120,18 @@ class Model:
         backend, offsets = self.blocks.backend, self.blocks.offsets
         xp = backend.xp
         counts: Any = 0
-        found: Any = 0
+        likelihoods: Any = 0
         for _, codes, score in self._scores(mixture):
             top = score.max(axis=2)
             score -= top[:, :, None]
             xp.exp(score, out=score)
             mass = score.sum(axis=2)
-            found = found + _exact_halves(xp, top + xp.log(mass))
+            likelihoods = likelihoods + _exact_halves(xp, top + xp.log(mass))
             score /= mass[:, :, None]
             counts = counts + backend.soft_count(codes, offsets, score)
-        soft, halves = backend.to_host(counts, found)  # the one copy from a device
+        soft, halves = backend.to_host(
+            counts, likelihoods
+        )  # the one copy from a device
         totals = [(high << (_LOW - _HIGH)) + low for high, low in halves.T.tolist()]
         return soft, np.array([total / 2.0**_LOW for total in totals])
 
@@ -217,7 +219,7 @@ class MixtureCentroids(Centroids):
         codes = ens.encode(labels)
         score = NumpyBackend().scores(codes, ens.offsets, self.log_theta)[:, 0]
         best = (score + self.log_alpha).argmax(axis=1)
-        found: npt.NDArray[np.int32] = best.astype(np.int32)
+        result: npt.NDArray[np.int32] = best.astype(np.int32)
         absent = codes[self.useful] == ens.n_labels[self.useful, None]
-        found[absent.all(axis=0)] = -1
-        return found
+        result[absent.all(axis=0)] = -1
+        return result
