@@ -126,7 +126,9 @@ def sec_weights(recipe: TableRecipe, sums: LabelSums, absent: Array | None) -> I
     go with the marginals.
     """
     assert recipe.present_weight is not None
-    weight = np.repeat(sums.heavy.sum(axis=0)[None], len(sums.heavy), axis=0)
+    weight = np.repeat(
+        sums.marginal_weighted.sum(axis=0)[None], len(sums.marginal_weighted), axis=0
+    )
     if absent is not None:
         weight = weight - absent
     everybody = recipe.present_weight[:, None, None]

@@ -90,14 +90,14 @@ def present_marginals(offsets: IntArray, marginals: IntArray) -> PresentMarginal
 class LabelSums(NamedTuple):
     """Sums of counts over the labels of each partition, (r, ...) each.
 
-    ``size`` is sum n, ``square`` sum n^2, ``heavy`` the sum of n times the marginal,
-    ``most`` the largest n, ``entropy`` the sum of n log2 n in the order of the labels
-    where it was asked for. "Missing" does not count.
+    ``size`` is the sum of n, ``square`` of n^2, ``marginal_weighted`` of n times the
+    marginal of the label, and ``entropy`` of n log2 n in the order of the labels, None
+    unless asked for; ``most`` is the largest n. "Missing" does not count.
     """
 
     size: IntArray
     square: IntArray
-    heavy: IntArray
+    marginal_weighted: IntArray
     most: IntArray
     entropy: FloatArray | None = None
 
@@ -111,9 +111,9 @@ def label_sums(
         begin, end = offsets[first], offsets[last]
         segments = Segments(offsets[first : last + 1] - begin)
         n = segments.present(counts[begin:end])
-        heavy = n * marginals[begin:end].reshape(-1, *[1] * (n.ndim - 1))
+        marginal_weighted = n * marginals[begin:end].reshape(-1, *[1] * (n.ndim - 1))
         bits = [segments.sum_in_order(x_log2_x(n))] if entropy else []
-        sums = segments.sum(n), segments.sum(n * n), segments.sum(heavy)
+        sums = segments.sum(n), segments.sum(n * n), segments.sum(marginal_weighted)
         parts.append([*sums, segments.max(n), *bits])
     return LabelSums(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
