@@ -65,9 +65,9 @@ extern "C" __global__ void __launch_bounds__(256, 4)
 // owns one column. `row_sum`, of complete data, is sum_i A_k / W_k^2. Where nothing is
 // present a norm may be 0; the table says nothing there.
 extern "C" __global__ void __launch_bounds__(32, 16)
-    table_norm(const i64* square, const u8* empty, const i64* marginal_weighted, const i64* absent,
-               const i64* present_weight, int n_partitions, int n_columns, double* norm,
-               float* row_sum) {
+    table_norm(const i64* square, const u8* empty, const i64* marginal_weighted,
+               const i64* absent, const i64* present_weight, int n_partitions,
+               int n_columns, double* norm, float* row_sum) {
     for (int column = blockIdx.x * blockDim.x + threadIdx.x; column < n_columns;
          column += gridDim.x * blockDim.x) {
         i64 weight = 0, squares = 0;

@@ -128,7 +128,7 @@ def _encode(labels: Any, where: str) -> CodesAndCategories:
         return _relabel(numbers, *_encode(uniques.to_numpy(), where))
     if isinstance(labels, np.ma.MaskedArray):
         present = ~np.ma.getmaskarray(labels)
-        return _spread(present, *_encode(labels.data[present], where))
+        return _place_codes(present, *_encode(labels.data[present], where))
     if hasattr(labels, "__array__"):
         array = np.asarray(labels)
     else:
@@ -146,27 +146,27 @@ def _encode(labels: Any, where: str) -> CodesAndCategories:
         return _unique(array)
     if kind in "if":
         values, present = _split_numbers(array, where)
-        return _spread(present, *_unique(values))
+        return _place_codes(present, *_unique(values))
     if kind in "mM":
         present = ~np.isnat(array)
-        return _spread(present, *_unique(array[present]))
+        return _place_codes(present, *_unique(array[present]))
     raise TypeError(
         f"{where} has labels of type {array.dtype}; use integers, strings or other "
         "hashable labels."
     )
 
 
-def _spread(
+def _place_codes(
     present: npt.NDArray[np.bool_],
     codes: npt.NDArray[np.int64],
     categories: npt.NDArray[Any],
 ) -> CodesAndCategories:
-    """Put the codes of the labels that are present where these are."""
+    """Return codes of all objects: those given where ``present``, else "missing"."""
     if present.all():
         return codes, categories
-    spread = np.full(present.shape, len(categories), dtype=np.int64)
-    spread[present] = codes
-    return spread, categories
+    all_codes = np.full(present.shape, len(categories), dtype=np.int64)
+    all_codes[present] = codes
+    return all_codes, categories
 
 
 def _relabel(
@@ -282,7 +282,7 @@ def _encode_objects(array: npt.NDArray[Any], where: str) -> CodesAndCategories:
         ]
     )
     categories = category_array(ordered)
-    return _relabel(numbers, *_spread(~missing, rank, categories))
+    return _relabel(numbers, *_place_codes(~missing, rank, categories))
 
 
 def _item(label: Any) -> Any:

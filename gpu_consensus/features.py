@@ -68,7 +68,7 @@ def count_distinct_rows(X: Any, at_most: int) -> int:
     return len(seen)
 
 
-def column_spread(X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def column_deviation(X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Standard deviation of each column of dense features, 1 where it is constant."""
     n = X.shape[0]
     mean = np.asarray(X.mean(axis=0, dtype=np.float64))
@@ -76,9 +76,9 @@ def column_spread(X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     for rows in _blocks(X):
         squares += ((X[rows] - mean) ** 2).sum(axis=0)
     constant = (X.min(axis=0) == X.max(axis=0)) | (squares == 0)
-    spread: npt.NDArray[np.float64] = np.sqrt(squares / n)
-    spread[constant] = 1
-    return spread
+    deviation: npt.NDArray[np.float64] = np.sqrt(squares / n)
+    deviation[constant] = 1
+    return deviation
 
 
 def _frame(X: Any) -> npt.NDArray[Any]:

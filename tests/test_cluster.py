@@ -76,7 +76,7 @@ def test_what_is_wrong_is_said_before_the_work(change, message):
 class SteepRule(IpvcRule):
     def table(self, counts, absent=None):
         n = self.filled(counts)
-        share = n / self.segments.spread(np.maximum(self.segments.sum(n), 1))
+        share = n / self.segments.to_labels(np.maximum(self.segments.sum(n), 1))
         return self.finish(1.0 - share * share), None
 
 

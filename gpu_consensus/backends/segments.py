@@ -60,10 +60,10 @@ class Segments:
     def filled(self, counts: Array, marginals: Array) -> Array:
         """As ``present``, with marginals (S,) for clusters without a member there."""
         n = self.present(counts)
-        empty = self.spread(self.sum(n) == 0)
+        empty = self.to_labels(self.sum(n) == 0)
         return np.where(empty, marginals[:, None, None], n)
 
-    def spread(self, x: Array) -> Array:
+    def to_labels(self, x: Array) -> Array:
         """Repeat one row per partition over its labels: (r, ...) to (S, ...)."""
         return np.repeat(x, self.sizes, axis=0)
 

@@ -99,9 +99,9 @@ class View:
         self._keep = keep
         self._kept: FloatArray | None = None
         self._lock = threading.Lock()
-        self._spread = 0.0
+        self._rms = 0.0
         if scale == "rms":
-            self._spread = rms_distance(self.points())
+            self._rms = rms_distance(self.points())
 
     @property
     def n_samples(self) -> int:
@@ -115,7 +115,7 @@ class View:
             recipe = views.Recipe("projection", None, n_components=self._projection)
             with one_thread():
                 X = views.draw_view(X, recipe, None, np.random.default_rng(self._seed))
-        return X / X.dtype.type(self._spread) if self._spread > 0 else X
+        return X / X.dtype.type(self._rms) if self._rms > 0 else X
 
     def matrix(self) -> FloatArray:
         """Return the distances D_0 or the similarities S_0, (n, n); do not write."""

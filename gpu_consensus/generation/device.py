@@ -131,10 +131,10 @@ def column_scale(X: Any, strategy: str) -> npt.NDArray[np.float64] | None:
     """As :func:`views.column_scale`, for features on the device."""
     if strategy != "zipf":
         return None
-    spread: npt.NDArray[np.float64] = to_host(X.std(axis=0)).astype(np.float64)
+    deviation: npt.NDArray[np.float64] = to_host(X.std(axis=0)).astype(np.float64)
     # rounding errors are all the spread that a constant column may show
-    constant = to_host(X.max(axis=0) == X.min(axis=0)) | (spread == 0)
-    return 1 / np.where(constant, 1, spread)
+    constant = to_host(X.max(axis=0) == X.min(axis=0)) | (deviation == 0)
+    return 1 / np.where(constant, 1, deviation)
 
 
 @dataclass(frozen=True)

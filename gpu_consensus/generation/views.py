@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gpu_consensus.checks import check_choice, check_int, check_n_clusters, check_share
 from gpu_consensus.encoding import MAX_LABELS
-from gpu_consensus.features import column_spread, count_distinct_rows
+from gpu_consensus.features import column_deviation, count_distinct_rows
 from gpu_consensus.generation.rows import is_sparse
 
 STRATEGIES = ("rps", "rfs", "rows", "projection", "zipf", "restarts")
@@ -180,7 +180,7 @@ def column_scale(X: Any, strategy: str) -> npt.NDArray[np.float64] | None:
     """
     if strategy != "zipf":
         return None
-    return np.ones(X.shape[1]) if is_sparse(X) else 1 / column_spread(X)
+    return np.ones(X.shape[1]) if is_sparse(X) else 1 / column_deviation(X)
 
 
 def draw_view(

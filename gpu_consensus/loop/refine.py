@@ -118,7 +118,7 @@ def numpy_refinement(
     no object has moved for a whole circle.
     """
     n_samples, n_clusters = codes.shape[1], counts.shape[1]
-    weight = segments.spread(weights)[:, None]
+    weight = segments.to_labels(weights)[:, None]
     enter, leave = _gains(formula, segments, weight, counts, slice(None))
     sizes = counts[: segments.offsets[1]].sum(axis=0)
     may_leave = np.append(sizes > 1, False)

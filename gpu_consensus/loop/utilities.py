@@ -82,8 +82,8 @@ def _c_total(n: Array, segments: Segments) -> FloatArray:
 
 
 def _c_change(n: Array, segments: Segments, step: int) -> FloatArray:
-    size = segments.spread(segments.sum(n))
-    square = segments.spread(segments.sum(n * n))
+    size = segments.to_labels(segments.sum(n))
+    square = segments.to_labels(segments.sum(n * n))
     entering = size * (2 * step * n + 1) - step * square
     # an empty cluster gains mu(e_j) = 1, a single object takes its 1 along
     lone = size + step <= (1 if step > 0 else 0)
@@ -123,7 +123,7 @@ def rises(bits: int) -> FloatArray:
 
 def _h_change(n: Array, segments: Segments, step: int) -> FloatArray:
     size = _x_log2_x_change(segments.sum(n), step)
-    return np.asarray(_x_log2_x_change(n, step) - segments.spread(size))
+    return np.asarray(_x_log2_x_change(n, step) - segments.to_labels(size))
 
 
 # cos: mu = norm2(m)
@@ -134,7 +134,7 @@ def _cos_total(n: Array, segments: Segments) -> FloatArray:
 
 
 def _cos_change(n: Array, segments: Segments, step: int) -> FloatArray:
-    square = segments.spread(segments.sum(n * n))
+    square = segments.to_labels(segments.sum(n * n))
     change = 2 * step * n + 1
     after = np.maximum(square + change, 0)
     return _ratio(change, np.sqrt(after) + np.sqrt(square))
@@ -147,9 +147,9 @@ def _lp(p: int) -> Formula:
     norm = lp_norm(p)
 
     def change(n: Array, segments: Segments, step: int) -> FloatArray:
-        peak = segments.spread(np.maximum(segments.max(n), 1))
+        peak = segments.to_labels(np.maximum(segments.max(n), 1))
         powers = power(n / peak, p)
-        total = segments.spread(segments.sum(powers))
+        total = segments.to_labels(segments.sum(powers))
         rest = np.maximum(total - powers, 0.0)
         after = rest + power(np.maximum(n + step, 0) / peak, p)
         return np.asarray(peak * (after ** (1.0 / p) - total ** (1.0 / p)))
@@ -227,13 +227,15 @@ class Utility:
 
     def check(self, n_labels: IntArray) -> None:
         """Raise an error if mu is not convex or the gradient is not mu's."""
-        rng, spread = np.random.default_rng(0), 0.0
+        rng, value_range = np.random.default_rng(0), 0.0
         for k_i in np.unique(n_labels[n_labels > 1])[:20]:
             x, y = rng.dirichlet(np.full(k_i, 0.5), size=(2, 64)).clip(FLOOR)
             mu_x, mu_y = self._mu(x), self._mu(y)
             # a high power of many labels is large at the corners alone
             corner = self._mu(np.eye(1, k_i))
-            spread = max(spread, float(np.ptp(np.concatenate([mu_x, mu_y, corner]))))
+            value_range = max(
+                value_range, float(np.ptp(np.concatenate([mu_x, mu_y, corner])))
+            )
             slack = 1e-9 * (1.0 + np.abs(mu_x) + np.abs(mu_y))
             bent = self._mu((x + y) / 2) - (mu_x + mu_y) / 2 > slack
             if bent.any():
@@ -249,9 +251,9 @@ class Utility:
                     f"the gradient of utility {self.name!r} is not that of its mu; "
                     "check its formula."
                 )
-        if 0 < spread < 2**20 * TINY:
+        if 0 < value_range < 2**20 * TINY:
             raise ValueError(
-                f"utility {self.name!r} differs by {spread:.3g} at most between "
+                f"utility {self.name!r} differs by {value_range:.3g} at most between "
                 "distributions, which a table in float32 cannot hold; multiply mu and "
                 "its gradient by a large number."
             )

@@ -139,7 +139,7 @@ class Shares(NamedTuple):
     def of(cls, rule: IpvcRule, n_labelled: int) -> Shares:
         """Take from the rule what a sweep over so many objects needs."""
         segments, weights = rule.segments, rule.weights
-        present = segments.spread(np.maximum(rule.present, 1))
+        present = segments.to_labels(np.maximum(rule.present, 1))
         return cls(
             segments.starts,
             segments.missing,

@@ -107,7 +107,7 @@ class Model:
         """Return log alpha, and v log theta with 0 for missing labels."""
         with np.errstate(divide="ignore"):
             alpha, theta = np.log(mixture.alpha), np.log(mixture.theta)
-        theta *= self.segments.spread(self.exponents)[:, None, None]
+        theta *= self.segments.to_labels(self.exponents)[:, None, None]
         theta[self.segments.missing] = 0.0
         return Mixture(alpha, theta)
 
@@ -186,7 +186,7 @@ def fit_shares(n: Any, segments: Segments, usable: Any, floor: float) -> FloatAr
     while True:
         rest = 1.0 - floor * segments.sum(low.astype(np.float64))
         whole = segments.sum(np.where(low, 0.0, n)) / rest
-        share = np.where(low, floor, n / segments.spread(whole))
+        share = np.where(low, floor, n / segments.to_labels(whole))
         below = usable & ~low & (share < floor)
         if not below.any():
             return np.where(usable, share, 0.0)
