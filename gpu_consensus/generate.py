@@ -305,14 +305,14 @@ class _CodeTable:
 
     def __init__(self, maker: Maker, n_partitions: int) -> None:
         shape = (n_partitions, maker.X.shape[0])
-        self.lift = maker.lift
+        self.to_device = maker.to_device
         self.codes: Codes = maker.empty(shape)
         self.n_labels = np.zeros(n_partitions, dtype=np.int64)
 
     def put(self, i: int, codes: Codes, n_labels: int) -> None:
         if codes.dtype.itemsize > self.codes.dtype.itemsize:
             self.codes = self.codes.astype(codes.dtype)
-        self.codes[i] = self.lift(codes)
+        self.codes[i] = self.to_device(codes)
         self.n_labels[i] = n_labels
 
 

@@ -152,8 +152,8 @@ class DeviceMaker:
     scale: npt.NDArray[np.float64] | None
     max_iter: int
 
-    def lift(self, array: Any) -> Any:
-        """Bring an array to the device."""
+    def to_device(self, array: Any) -> Any:
+        """Copy an array to the device."""
         return require_device().asarray(array)
 
     def empty(self, shape: tuple[int, ...]) -> Any:
@@ -182,7 +182,9 @@ class DeviceMaker:
         xp = require_device()
         rng = np.random.default_rng(seed)
         n = self.X.shape[0]
-        view = views.draw_view(self.X, self.recipe, self.scale, rng, lift=xp.asarray)
+        view = views.draw_view(
+            self.X, self.recipe, self.scale, rng, to_device=xp.asarray
+        )
         rows = views.draw_rows(n, self.recipe, rng)
         sample = view if rows is None else view[xp.asarray(rows)]
         assert self.recipe.k_range is not None

@@ -60,7 +60,7 @@ class HostMaker:
     max_iter: int | None
     rows_per_cluster: int | None
     rows: Rows | None
-    lift = staticmethod(np.asarray)
+    to_device = staticmethod(np.asarray)
 
     def empty(self, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
         """Return room for codes."""

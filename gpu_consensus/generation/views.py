@@ -188,25 +188,25 @@ def draw_view(
     recipe: Recipe,
     scale: npt.NDArray[np.float64] | None,
     rng: np.random.Generator,
-    lift: Callable[[Any], Any] = np.asarray,
+    to_device: Callable[[Any], Any] = np.asarray,
 ) -> Any:
     """Return the features that one partition sees, of all rows.
 
-    ``lift`` brings what was drawn to where ``X`` is.
+    ``to_device`` copies what was drawn to the device that has ``X``.
     """
     if recipe.n_features is not None:
         columns = rng.choice(
             X.shape[1], recipe.n_features, replace=False, shuffle=False
         )
-        return X[:, lift(np.sort(columns))]
+        return X[:, to_device(np.sort(columns))]
     if recipe.n_components is not None:
-        return _project(X, recipe.n_components, rng, lift)
+        return _project(X, recipe.n_components, rng, to_device)
     if recipe.zipf_weights is not None and scale is not None:
         alpha = recipe.zipf_alpha
         if alpha is None:
             alpha = ZIPF_ALPHAS[rng.integers(len(ZIPF_ALPHAS))]
         weights = draw_zipf_weights(X.shape[1], alpha, recipe.zipf_weights, rng)
-        return _scale_columns(X, lift((weights * scale).astype(X.dtype)))
+        return _scale_columns(X, to_device((weights * scale).astype(X.dtype)))
     return X
 
 
@@ -264,10 +264,10 @@ def draw_zipf_weights(
 
 
 def _project(
-    X: Any, n_components: int, rng: np.random.Generator, lift: Callable[[Any], Any]
+    X: Any, n_components: int, rng: np.random.Generator, to_device: Callable[[Any], Any]
 ) -> Any:
     axes = rng.standard_normal((X.shape[1], n_components)) / math.sqrt(n_components)
-    return X @ lift(axes.astype(X.dtype))
+    return X @ to_device(axes.astype(X.dtype))
 
 
 def _scale_columns(X: Any, weights: npt.NDArray[Any]) -> Any:
