@@ -15,10 +15,10 @@ from gpu_consensus.ensemble import Ensemble
 from gpu_consensus.pairs import Pairs
 
 
-class Told:
-    """What the rounds so far have fed back, in the form that an update needs.
+class FeedbackState:
+    """The feedback of all rounds so far, in the form that an update needs.
 
-    Sites of one process share it, so that an n x n matrix is held once.
+    Sites of one process share it, so that there is one n x n matrix for all.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ class Told:
         self._n_rounds = 0
         self._lock = threading.Lock()
 
-    def forget(self) -> None:
-        """Begin again, as if nothing had been told."""
+    def reset(self) -> None:
+        """Drop all feedback, as before the first round."""
         with self._lock:
             self.data_weight, self.block, self._n_rounds = 1.0, None, 0
 
-    def tell(self, n_rounds: int, feedback: Any, n_samples: int) -> None:
-        """Take the feedback of a round, unless another site has told it already."""
+    def add(self, n_rounds: int, feedback: Any, n_samples: int) -> None:
+        """Add the feedback of a round, unless another site has added it already."""
         with self._lock:
             if n_rounds <= self._n_rounds:
                 return

@@ -11,7 +11,7 @@ import numpy as np
 from gpu_consensus.checks import check_int, check_n_clusters
 from gpu_consensus.features import check_features
 from gpu_consensus.feedback.sites import LocalSite, Site, View
-from gpu_consensus.feedback.updates import Told
+from gpu_consensus.feedback.updates import FeedbackState
 from gpu_consensus.memory import check_memory
 
 N_CLUSTERERS = 100
@@ -29,7 +29,7 @@ class SiteSettings:
     """
 
     n_clusters: int
-    told: Told
+    state: FeedbackState
     clusterer: Any
     scale: str | None
     similarity: str | Callable[[Any], Any]
@@ -48,7 +48,7 @@ class SiteSettings:
             if view is None or projection is not None:
                 view = View(
                     X,
-                    self.told.update,
+                    self.state.update,
                     projection,
                     self.scale,
                     self.similarity,
@@ -57,7 +57,7 @@ class SiteSettings:
                 )
             sites.append(
                 LocalSite.from_view(
-                    view, self.n_clusters, self.clusterer, self.told, of_starts
+                    view, self.n_clusters, self.clusterer, self.state, of_starts
                 )
             )
         return sites
@@ -65,16 +65,16 @@ class SiteSettings:
     def check_memory(self, n_samples: int, n_sites: int, n_clusterers: int) -> None:
         """Refuse what does not fit before any of it is made."""
         at_work = min(self.n_workers, n_sites)
-        if self.told.update in ("distances", "similarities"):
+        if self.state.update in ("distances", "similarities"):
             needed = 8 * n_samples**2 * (_MATRICES * at_work + _SHARED_MATRICES)
-            what = f"update={self.told.update!r} of {n_samples} objects"
+            what = f"update={self.state.update!r} of {n_samples} objects"
             cure = "use update='full' or 'truncated', or a smaller n_jobs"
         else:
             columns = self.rounds_kept * n_clusterers * self.n_clusters
             times = _COLUMNS * at_work + _SHARED_COLUMNS
             needed = 8 * n_samples * columns * times
             what = f"feedback='all' with {columns} columns for {n_samples} objects"
-            less = " or update='truncated'" if self.told.update == "full" else ""
+            less = " or update='truncated'" if self.state.update == "full" else ""
             cure = f"use feedback='consensus'{less}, or a smaller n_jobs"
         check_memory(what, needed, self.memory_limit, cure)
 

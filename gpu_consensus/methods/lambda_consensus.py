@@ -29,7 +29,7 @@ from gpu_consensus.feedback.sites import (
     check_scale,
     check_similarity,
 )
-from gpu_consensus.feedback.updates import Told
+from gpu_consensus.feedback.updates import FeedbackState
 from gpu_consensus.feedback.views import SiteSettings, make_sites
 from gpu_consensus.methods import METHODS
 from gpu_consensus.methods.distinct import check_distinct_rows, find_unlabelled
@@ -195,7 +195,7 @@ def lambda_consensus(
     n_workers = n_threads(n_jobs)
     seed = seed_sequence(random_state)
     seed_consensus, seed_sites = seed.spawn(2)
-    step = _Step(
+    round_consensus = _RoundConsensus(
         check_int("n_clusters", n_clusters, 1),
         check_choice("method", method, CONSENSUS),
         _method_options(method, method_options),
@@ -203,8 +203,8 @@ def lambda_consensus(
         | ({} if memory_limit is None else {"memory_limit": memory_limit}),
     )
     settings = SiteSettings(
-        step.n_clusters,
-        Told(lam, update),
+        round_consensus.n_clusters,
+        FeedbackState(lam, update),
         check_clusterer(clusterer, update),
         check_scale(scale),
         check_similarity(similarity),
@@ -213,7 +213,7 @@ def lambda_consensus(
         _rounds_kept(n_rounds, update) if feedback == "all" else 0,
     )
     sites = make_sites(X, settings, n_clusterers, projection, seed_sites)
-    choose_backend(backend, None, n_jobs)  # what is wrong is said before the work
+    choose_backend(backend, None, n_jobs)  # raises before the work if it cannot be had
     past = _Past(backend, n_jobs, bool(keep_ensembles))
     message: npt.NDArray[np.int32] | None = None
     n_workers = min(n_workers, len(sites))
@@ -228,16 +228,16 @@ def lambda_consensus(
                 partitions.append(labels)
                 advance(1, f"round {t}")
             ensemble = Ensemble.from_partitions(partitions)
-            past.add(step.run(ensemble), ensemble)
+            past.add(round_consensus.run(ensemble), ensemble)
             if past.repeated and stop_on_repeat:
                 break
-            told = past.labels[-1] if feedback == "consensus" else ensemble.labels
-            message = read_only(told)
+            sent = past.labels[-1] if feedback == "consensus" else ensemble.labels
+            message = read_only(sent)
     return past.result()
 
 
 @dataclass(frozen=True)
-class _Step:
+class _RoundConsensus:
     """The consensus of one round."""
 
     n_clusters: int
