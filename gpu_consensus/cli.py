@@ -82,11 +82,11 @@ def _main(argv: Sequence[str] | None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         if signals.is_ended(error):
             return signals.say_ended(error)
-        return _fail(*_told(error), show_traceback)
+        return _fail(*_message_and_code(error), show_traceback)
     return 0
 
 
-def _told(error: BaseException) -> tuple[str, int]:
+def _message_and_code(error: BaseException) -> tuple[str, int]:
     """Return the line and the exit code that an error means."""
     if isinstance(error, (_RunError, DeviceLostError)):
         return str(error), 1
@@ -337,7 +337,7 @@ def _accept(arguments: argparse.Namespace) -> None:
         sizes=accept.QUICK if arguments.quick else accept.FULL,
         budget=arguments.budget,
         progress=_bar(arguments),
-        tell=_say_nothing if arguments.quiet else _say,
+        log=_say_nothing if arguments.quiet else _say,
     )
     _print(accept.render(report).rstrip("\n"))
     if report["state"] != "passed":

@@ -40,7 +40,7 @@ def ran(tmp_path_factory):
     """A whole run on a machine with two devices: report, JSON, page and lines told."""
     output, lines = tmp_path_factory.mktemp("accept") / "accept.json", []
     with emulated(SMALL, SMALL), no_self_test():
-        report = accept.accept(output, sizes=TINY, tell=lines.append)
+        report = accept.accept(output, sizes=TINY, log=lines.append)
     page = output.with_suffix(".txt").read_text(encoding="utf-8")
     return report, output.read_text(encoding="utf-8"), page, lines
 

@@ -14,7 +14,7 @@ from cudaemu import DeviceSpec, configured
 
 from gpu_consensus.accept import kernels, large_fit, machine, roofs, startup
 from gpu_consensus.accept.generation import compare_generation
-from gpu_consensus.accept.private import told
+from gpu_consensus.accept.private import redact
 from gpu_consensus.accept.run import Context, NotRun, Sizes, Step, new_entry, run_step
 from gpu_consensus.backends.cuda_source import (
     all_kernels,
@@ -52,14 +52,14 @@ def run_alone(run, sizes=TINY, **found):
 )
 def test_paths_are_left_out_of_what_is_told(monkeypatch, text, left):
     monkeypatch.setattr(Path, "home", lambda: Path("/home/al b"))
-    assert told(text) == left
+    assert redact(text) == left
 
 
 def test_names_are_left_out_of_what_is_told(monkeypatch):
     monkeypatch.setattr(getpass, "getuser", lambda: "alice")
     monkeypatch.setattr(socket, "gethostname", lambda: "lab7.example.org")
     error = OSError("alice has no file on lab7 or lab7.example.org")
-    assert told(error) == "OSError: <name> has no file on <name> or <name>"
+    assert redact(error) == "OSError: <name> has no file on <name> or <name>"
 
 
 def test_a_gpu_is_known_by_the_files_of_its_driver(monkeypatch, tmp_path):

@@ -27,7 +27,7 @@ from gpu_consensus.accept.kernels import time_kernels
 from gpu_consensus.accept.large_fit import fit_both
 from gpu_consensus.accept.machine import describe, why_no_gpu
 from gpu_consensus.accept.page import HEADING, render
-from gpu_consensus.accept.private import all_told
+from gpu_consensus.accept.private import redact_all
 from gpu_consensus.accept.roofs import measure_roofs
 from gpu_consensus.accept.run import (
     FULL,
@@ -57,7 +57,7 @@ _NO_TIMES = (
 
 def _doctor(context: Context, results: JsonObject) -> str:
     report = gpc.doctor()
-    results.update(all_told(report.as_dict()))
+    results.update(redact_all(report.as_dict()))
     wrong = [f"{name}: {text}" for name, text in report.self_test.items() if text]
     return "; ".join(wrong)
 
@@ -79,7 +79,7 @@ def accept(
     sizes: Sizes = FULL,
     budget: float = 600.0,
     progress: bool = False,
-    tell: Callable[[str], None] = lambda text: None,
+    log: Callable[[str], None] = lambda text: None,
 ) -> JsonObject:
     """Run all steps on the current CUDA device and write what they found.
 
@@ -96,7 +96,7 @@ def accept(
         Seconds; steps that would take longer are cut down, or not run.
     progress : bool, default False
         Draw a bar for every step on standard error.
-    tell : callable, optional
+    log : callable, optional
         Is given a line on every step that has ended.
 
     Returns
@@ -145,12 +145,12 @@ def accept(
             with progress_bar(progress, title, None) as context.advance:
                 run_step(step, context, entry)
             save()
-            said = f": {entry['reason']}" if entry["reason"] else ""
-            tell(f"{title}: {entry['state']} in {entry['seconds']:.1f} s{said}")
+            why = f": {entry['reason']}" if entry["reason"] else ""
+            log(f"{title}: {entry['state']} in {entry['seconds']:.1f} s{why}")
     except (KeyboardInterrupt, SystemExit):
         report["interrupted"] = True
         save()
-        tell(f"interrupted; what was measured is in {output} and {page}")
+        log(f"interrupted; what was measured is in {output} and {page}")
         raise
     return report
 

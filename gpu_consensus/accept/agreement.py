@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_consensus.accept.private import told
+from gpu_consensus.accept.private import redact
 from gpu_consensus.accept.run import Context, JsonObject, NotRun
 from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend, why_unavailable
@@ -65,12 +65,12 @@ def check_agreement(context: Context, results: JsonObject) -> str:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                entry["reason"] = told(check.run())
+                entry["reason"] = redact(check.run())
             entry["state"] = "failed" if entry["reason"] else "passed"
         except _NoEffectError as error:
-            entry.update(state="not run", reason=told(str(error)))
+            entry.update(state="not run", reason=redact(str(error)))
         except Exception as error:
-            entry.update(state="failed", reason=told(error))
+            entry.update(state="failed", reason=redact(error))
     wrong = [entry for entry in entries if entry["state"] == "failed"]
     if wrong:
         return (

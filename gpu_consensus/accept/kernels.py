@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.accept.clock import Clock, TimedLauncher
-from gpu_consensus.accept.private import told
+from gpu_consensus.accept.private import redact
 from gpu_consensus.accept.run import Context, JsonObject, NotRun
 from gpu_consensus.backends.cuda_add_rem_add import climb_waves
 from gpu_consensus.backends.cupy_backend import CupyBackend
@@ -67,7 +67,7 @@ def time_kernels(context: Context, results: JsonObject) -> str:
         try:
             seconds, launches = _median(gpu, case, context.sizes.repeats)
         except Exception as error:
-            entry["failed"] = told(error)
+            entry["failed"] = redact(error)
             wrong.append(f"{case.kernel}, {case.what}: {entry['failed']}")
             continue
         entry.update(seconds=seconds, launches=launches)

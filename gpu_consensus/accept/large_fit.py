@@ -63,7 +63,7 @@ def fit_both(context: Context, results: JsonObject) -> str:
         there = _on_device(ens, beside)
     context.advance(1, f"{n_cpu} objects on the CPU")
     here, seconds = _fit(ens, cpu)
-    results["on_cpu"] = _told(ens, here, seconds)
+    results["on_cpu"] = _fit_entry(ens, here, seconds)
     results["ratio"] = seconds / beside["from_host"]["seconds"]
     wrong = int(np.count_nonzero(to_host(there.labels) != here.labels))
     results["labels_that_differ"] = wrong
@@ -90,9 +90,9 @@ def _fits(n_wanted: int, r: int) -> int:
 def _on_device(ens: Ensemble, results: JsonObject) -> Consensus:
     """Fit codes on the host, and codes that are on the device already."""
     result, seconds = _fit(ens, "cupy")
-    results["from_host"] = _told(ens, result, seconds)
+    results["from_host"] = _fit_entry(ens, result, seconds)
     there = ens.to("cupy")
-    results["resident"] = _told(ens, *_fit(there, "cupy"))
+    results["resident"] = _fit_entry(ens, *_fit(there, "cupy"))
     return result
 
 
@@ -104,7 +104,7 @@ def _fit(ens: Ensemble, backend: str) -> tuple[Consensus, float]:
         return result, time.perf_counter() - began
 
 
-def _told(ens: Ensemble, result: Consensus, seconds: float) -> JsonObject:
+def _fit_entry(ens: Ensemble, result: Consensus, seconds: float) -> JsonObject:
     """Return what a fit took; lookups are n r K in an iteration, saved ones too."""
     lookups = ens.n_samples * ens.n_partitions * N_CLUSTERS * result.n_iter
     return {

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gpu_consensus.accept.private import told
+from gpu_consensus.accept.private import redact
 from gpu_consensus.hardware import cpu_model, memory_gb
 
 _DRIVER_FILES = ("nvidia", "dxg", "nvmap", "nvhost", "nvgpu")
@@ -82,7 +82,7 @@ def _device(index: int) -> dict[str, Any]:
         properties = cupy.cuda.runtime.getDeviceProperties(index)
         attributes = cupy.cuda.Device(index).attributes
     except Exception as error:  # one that fails must not keep others from being told
-        return {"name": told(error), "compute_capability": "?", "memory_gb": 0.0}
+        return {"name": redact(error), "compute_capability": "?", "memory_gb": 0.0}
     return {
         "name": properties["name"].decode(),
         "compute_capability": f"{properties['major']}.{properties['minor']}",

@@ -93,12 +93,12 @@ def _steps(report: JsonObject) -> str:
     lines = ["steps"]
     for step in report["steps"]:
         head = f"  {step['name']:<11} {step['state']:<10} {step['seconds']:>6.1f} s  "
-        said = step["reason"] if step["state"] == "not run" else _said(step)
-        lines.append(_wrap(said, " " * len(head), head).rstrip() if said else head)
+        text = step["reason"] if step["state"] == "not run" else _summary(step)
+        lines.append(_wrap(text, " " * len(head), head).rstrip() if text else head)
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _said(step: JsonObject) -> str:
+def _summary(step: JsonObject) -> str:
     """Return what a step that ran has to say in one line."""
     results = step["results"]
     if step["name"] == "doctor" and "self_test" in results:

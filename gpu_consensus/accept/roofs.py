@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.accept.clock import Clock
-from gpu_consensus.accept.private import told
+from gpu_consensus.accept.private import redact
 from gpu_consensus.accept.run import Context, JsonObject
 from gpu_consensus.backends.cuda_launcher import Launcher
 from gpu_consensus.backends.cuda_source import shared_read_kernel
@@ -93,7 +93,7 @@ def _transfers(clock: Clock, nbytes: int, repeats: int) -> JsonObject:
         try:
             here = np.zeros(nbytes, np.uint8) if kind == "pageable" else _pinned(nbytes)
         except (MemoryError, xp.cuda.runtime.CUDARuntimeError) as error:
-            speeds[kind] = f"not run: {told(error)}"  # small containers allow little
+            speeds[kind] = f"not run: {redact(error)}"  # small containers allow little
             continue
         here[:] = 1  # the system gives memory when it is first written
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gpu_consensus.accept.private import told
+from gpu_consensus.accept.private import redact
 from gpu_consensus.progress import Advance
 
 JsonObject = dict[str, Any]
@@ -104,13 +104,13 @@ def run_step(step: Step, context: Context, entry: JsonObject) -> None:
     context.results[step.name] = entry["results"]
     try:
         context.need(0)
-        entry["reason"] = told(step.run(context, entry["results"]))
+        entry["reason"] = redact(step.run(context, entry["results"]))
         _free_memory()
         entry["state"] = "failed" if entry["reason"] else "passed"
     except NotRun as stop:
-        entry.update(state="not run", reason=told(str(stop)))
+        entry.update(state="not run", reason=redact(str(stop)))
     except Exception as error:
-        entry.update(state="failed", reason=told(error))
+        entry.update(state="failed", reason=redact(error))
     finally:
         entry["seconds"] = round(time.monotonic() - began, 3)
 

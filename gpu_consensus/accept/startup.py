@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from gpu_consensus.accept.private import told
+from gpu_consensus.accept.private import redact
 from gpu_consensus.accept.run import Context, JsonObject, NotRun
 from gpu_consensus.backends import why_unavailable
 
@@ -60,7 +60,7 @@ def _start(cache: str, longest: float) -> JsonObject:
     seconds = time.perf_counter() - began
     if done.returncode:
         last = (done.stderr.strip() or "no message").splitlines()[-1]
-        raise RuntimeError(f"a new process failed: {told(last)}")
+        raise RuntimeError(f"a new process failed: {redact(last)}")
     times: JsonObject = json.loads(done.stdout.splitlines()[-1])
     return {"process_s": seconds, **times}
 

@@ -71,28 +71,28 @@ def _slow_kernels(kernels: list[JsonObject]) -> list[str]:
 
 
 def _slow_host(roofs: JsonObject) -> list[str]:
-    said = []
+    sentences = []
     pinned: Any = roofs.get("transfers", {}).get("pinned", {})
     speed = pinned.get("to_device_bytes_per_s") if isinstance(pinned, dict) else None
     if speed is not None and speed < SLOW_LINK:
-        said.append(
+        sentences.append(
             f"The way from host to device gives {speed / 1e9:.1f} GB/s even from "
             f"pinned memory; {SLOW_LINK / 1e9:.0f} GB/s or more was hoped for (few "
             "PCIe lanes, or a virtual machine?)."
         )
     if roofs.get("launch_s", 0) > SLOW_LAUNCH:
-        said.append(
+        sentences.append(
             f"A launch takes {1e6 * roofs['launch_s']:.0f} us; below "
             f"{1e6 * SLOW_LAUNCH:.0f} us was hoped for (a busy CPU, or WSL?)."
         )
-    return said
+    return sentences
 
 
 def _slow_rest(results: dict[str, JsonObject]) -> list[str]:
-    said = []
+    sentences = []
     ratio = results.get("fit", {}).get("ratio")
     if ratio is not None and ratio < 1:
-        said.append(
+        sentences.append(
             f"The large fit takes {1 / ratio:.1f} times as long on the device as on "
             "the CPU."
         )
@@ -100,8 +100,8 @@ def _slow_rest(results: dict[str, JsonObject]) -> list[str]:
     if "scikit-learn" in generation:
         ratio = generation["scikit-learn"]["seconds"] / generation["cuml"]["seconds"]
         if ratio < 1:
-            said.append(
+            sentences.append(
                 f"Generation takes {1 / ratio:.1f} times as long with cuML as with "
                 "scikit-learn."
             )
-    return said
+    return sentences

@@ -115,8 +115,8 @@ def why_not_imported(module: str) -> str:
     try:
         importlib.import_module(module)
     except Exception as error:
-        told = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        return f"{module} is installed but cannot be imported ({told}); mend it"
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        return f"{module} is installed but cannot be imported ({reason}); mend it"
     return ""
 
 

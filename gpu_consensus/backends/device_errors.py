@@ -54,14 +54,14 @@ def cuda_errors() -> Iterator[None]:
         yield
     except Exception as error:
         status = _status(error)
-        told = " ".join(str(error).split()).rstrip(".")
+        message = " ".join(str(error).split()).rstrip(".")
         if status == _OUT_OF_MEMORY:
-            raise MemoryError(told) from error
+            raise MemoryError(message) from error
         if status not in _LOST:
             raise
         raise DeviceLostError(
-            f"the CUDA device failed in mid-run ({told}), and this process cannot use "
-            "it any more; look at it with nvidia-smi, start again, with the same "
+            f"the CUDA device failed in mid-run ({message}), and this process cannot "
+            "use it any more; look at it with nvidia-smi, start again, with the same "
             "checkpoint if one was given, or use backend='numba'."
         ) from error
 

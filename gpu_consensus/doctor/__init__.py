@@ -143,10 +143,10 @@ def _try(ask: Callable[[str], str], name: str) -> str:
     try:
         return ask(name)
     except Exception as error:
-        return _told(error)
+        return _error_text(error)
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
@@ -170,7 +170,7 @@ def _compare(name: str) -> str:
         if name == "cupy":
             wrong = wrong or check_cuml()
     except Exception as error:
-        return f"FAILED, do not use it: {_told(error)}"
+        return f"FAILED, do not use it: {_error_text(error)}"
     return wrong and f"WRONG RESULTS, do not use it: {wrong}"
 
 
@@ -186,8 +186,8 @@ def _auto() -> str:
     try:
         name = choose_backend("auto", None, n_jobs=1, lookups=2**62).name
     except Exception as error:
-        told = f" (GPU_CONSENSUS_BACKEND is {wish!r})" if wish else ""
-        return f"nothing{told}: {' '.join(str(error).split())}"
+        setting = f" (GPU_CONSENSUS_BACKEND is {wish!r})" if wish else ""
+        return f"nothing{setting}: {' '.join(str(error).split())}"
     if wish and wish != "auto":
         return f"{name}, because GPU_CONSENSUS_BACKEND says so"
     if name == "cupy":
@@ -246,7 +246,7 @@ def _device(index: int) -> dict[str, Any]:
     try:
         properties = cupy.cuda.runtime.getDeviceProperties(index)
     except Exception as error:
-        return {"name": _told(error), "compute_capability": "?", "memory_gb": 0.0}
+        return {"name": _error_text(error), "compute_capability": "?", "memory_gb": 0.0}
     return {
         "name": properties["name"].decode(),
         "compute_capability": f"{properties['major']}.{properties['minor']}",
