@@ -227,14 +227,14 @@ def _in_parts(n: int) -> str:
     codes, offsets, table = _table(n, n_restarts)
     right = NumpyBackend().assign(codes, offsets, table).assignment
     device = choose_backend("cupy", None)
-    held, there = device.to_device(codes), device.to_device(table)
+    resident, there = device.to_device(codes), device.to_device(table)
     # a byte for each cluster that comes out, four for each that is worked on
     with (
         _memory(device.xp, 4 * n * n_restarts),
         warnings.catch_warnings(record=True) as seen,
     ):
         warnings.simplefilter("always")
-        assignment = device.assign(held, offsets, there).assignment
+        assignment = device.assign(resident, offsets, there).assignment
     if not any(issubclass(one.category, DeviceMemoryWarning) for one in seen):
         raise _NoEffectError(
             "a limit on CuPy's memory pool had no effect; another allocator is in use"

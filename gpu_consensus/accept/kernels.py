@@ -76,7 +76,7 @@ def time_kernels(context: Context, results: JsonObject) -> str:
                 formula=case.formula,
                 device_bytes=case.device_bytes,
                 shared_bytes=case.shared_bytes,
-                **_beside(case, seconds, roofs),
+                **_against_roof(case, seconds, roofs),
             )
     return wrong[0] if wrong else ""
 
@@ -92,7 +92,7 @@ def _median(gpu: TimedLauncher, case: Case, repeats: int) -> tuple[float, int]:
     return statistics.median(seconds for seconds, _ in taken), taken[-1][1]
 
 
-def _beside(case: Case, seconds: float, roofs: JsonObject) -> JsonObject:
+def _against_roof(case: Case, seconds: float, roofs: JsonObject) -> JsonObject:
     """Return the time at the roof, which roof that is, and the share of it."""
     times = {
         "device memory": case.device_bytes / roofs["copy_bytes_per_s"],
@@ -307,13 +307,13 @@ def _pair_cases(
     starts = np.arange(min(few.shape[1], 64))
     # every sum is below that, so that climbs go on
     threshold = (1, 2)
-    held = backend.to_device(few)
+    resident = backend.to_device(few)
     yield Case(
         "add_rem_add",
         f"{len(starts)} climbs among {few.shape[1]} objects",
         lambda: climb_waves(
             backend.gpu,
-            held,
+            resident,
             n_labels,
             starts,
             threshold,

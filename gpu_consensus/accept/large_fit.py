@@ -51,20 +51,20 @@ def fit_both(context: Context, results: JsonObject) -> str:
     context.advance(1, f"making {n} x {sizes.r_fit} codes")
     ens = make_codes(n, sizes.r_fit)
     context.advance(1, f"{n} objects on the device")
-    beside = results["device"] = JsonObject()
-    there = _on_device(ens, beside)
+    on_device = results["device"] = JsonObject()
+    there = _on_device(ens, on_device)
     if n_cpu < n:
         few = Ensemble.from_codes(
             np.ascontiguousarray(ens.codes[:, :n_cpu]), ens.n_labels
         )
         ens = few
-        beside = results["device_as_cpu"] = JsonObject()
+        on_device = results["device_as_cpu"] = JsonObject()
         context.advance(1, f"{n_cpu} objects on the device")
-        there = _on_device(ens, beside)
+        there = _on_device(ens, on_device)
     context.advance(1, f"{n_cpu} objects on the CPU")
     here, seconds = _fit(ens, cpu)
     results["on_cpu"] = _fit_entry(ens, here, seconds)
-    results["ratio"] = seconds / beside["from_host"]["seconds"]
+    results["ratio"] = seconds / on_device["from_host"]["seconds"]
     wrong = int(np.count_nonzero(to_host(there.labels) != here.labels))
     results["labels_that_differ"] = wrong
     if wrong or there.objective != here.objective:

@@ -42,13 +42,13 @@ def why_no_gpu(root: Path = Path("/")) -> str:
     file = getattr(cupy, "__file__", None)
     if file is None or not Path(file).is_file():
         return "the module cupy is a stand-in without a file"
-    held = root / "proc/self/fd"
-    if not held.is_dir():
+    open_files = root / "proc/self/fd"
+    if not open_files.is_dir():
         installed = "cupy" in importlib.metadata.packages_distributions()
         return "" if installed else "the module cupy is of no installed package"
     with suppress(Exception):  # a device that fails is told of by all steps
         cupy.zeros(1)  # the driver opens its files for the first of all work
-    for entry in held.iterdir():
+    for entry in open_files.iterdir():
         try:
             target = entry.readlink()
         except OSError:  # the one that lists the folder is gone by now

@@ -74,7 +74,7 @@ class StreamedCodes:
             Objects in a range; fewer if a pinned buffer would pass ``MOST_PINNED``, or
             if there is no memory for so many.
         scratch : int, default 0
-            Bytes per object that the caller will need beside.
+            Bytes per object that the caller will need besides the codes.
         """
         cuda = self.xp.cuda
         n_samples = self.shape[1]

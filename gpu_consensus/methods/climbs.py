@@ -309,8 +309,8 @@ def table_size(n_starts: int) -> int:
     return int(np.clip(1 << (64 * n_starts).bit_length(), 1 << 10, 1 << 22))
 
 
-def bytes_beside(n_samples: int) -> int:
-    """Return what climbs on a device need beside the codes, with room for rounding.
+def climb_bytes(n_samples: int) -> int:
+    """Return the bytes that climbs on a device need besides the codes, rounded up.
 
     A slot of the table takes 16 bytes; an object takes 20 for its mark, its place among
     the starts, its own labels and its state, and some on the way.

@@ -240,9 +240,9 @@ def sweep_objects(
         if complete:
             share = weights[:, None] * counts[rows]
         else:
-            held = counts[rows] / np.maximum(sizes, 1)
-            held = np.where(sizes == 0, marginal[rows][:, None], held)
-            share = np.where(present[:, None], weights[:, None] * held, 0.0)
+            label_share = counts[rows] / np.maximum(sizes, 1)
+            label_share = np.where(sizes == 0, marginal[rows][:, None], label_share)
+            share = np.where(present[:, None], weights[:, None] * label_share, 0.0)
         # in partition order, as the compiled form adds
         score = np.add.accumulate(share, axis=0)[-1]
         if complete:

@@ -24,8 +24,8 @@ from gpu_consensus.memory import available_memory
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.climbs import (
     Threshold,
-    bytes_beside,
     climb_all,
+    climb_bytes,
     count_labels,
     score,
 )
@@ -209,10 +209,10 @@ def _find_clusters(
 ) -> list[npt.NDArray[np.intp]]:
     """Take out the best cluster again and again, until nothing or enough is left."""
     n = codes.shape[1]
-    held = _resident(task, codes)
-    similarity = _similarity(task, held, n_labels, advance)
+    resident = _resident(task, codes)
+    similarity = _similarity(task, resident, n_labels, advance)
     rest = np.arange(n)
-    there = rest  # the objects of `similarity`, or of `held` without it
+    there = rest  # the objects of `similarity`, or of `resident` without it
     # what is known of the climb from each object
     height = np.empty(n)
     reached = np.empty(n, dtype=np.intp)
@@ -227,12 +227,12 @@ def _find_clusters(
                 if similarity is not None:
                     keep = np.flatnonzero(np.isin(there, rest))
                     similarity = _keep(task, similarity, keep)
-                held = None  # its memory first
+                resident = None  # its memory first
                 left = np.ascontiguousarray(codes[:, rest])
-                held = _resident(task, left) if similarity is None else left
+                resident = _resident(task, left) if similarity is None else left
                 there = rest
             climbs = climb_all(
-                held,
+                resident,
                 n_labels,
                 starts,
                 threshold,
@@ -272,18 +272,18 @@ def _find_clusters(
 
 def _resident(task: Task, codes: Codes) -> Any:
     """Return codes where the backend computes, all of them: climbs read any two."""
-    held = task.backend.resident(codes, bytes_beside(codes.shape[1]))
-    if not is_array(held):
+    resident = task.backend.resident(codes, climb_bytes(codes.shape[1]))
+    if not is_array(resident):
         raise DeviceMemoryError(
             "the device has no memory left for the codes of least_squares, "
             f"{size_text(codes.nbytes)}; {ELSEWHERE}."
         )
-    return held
+    return resident
 
 
-def _similarity(task: Task, held: Any, n_labels: IntArray, advance: Advance) -> Any:
+def _similarity(task: Task, resident: Any, n_labels: IntArray, advance: Advance) -> Any:
     """Return all a_lm where the backend computes, or None if they are too many."""
-    r, n = held.shape
+    r, n = resident.shape
     kind = np.uint8 if r <= 255 else np.uint16
     limit = task.memory_limit
     if limit is None:
@@ -299,7 +299,7 @@ def _similarity(task: Task, held: Any, n_labels: IntArray, advance: Advance) -> 
             matrix = backend.xp.empty((n, n), kind)
             for begin in range(0, n, step):
                 rows = everyone[begin : begin + step]
-                same = backend.pairs(held, n_labels, rows, everyone).same
+                same = backend.pairs(resident, n_labels, rows, everyone).same
                 matrix[begin : begin + step] = backend.to_device(same.astype(kind))
                 advance(0, f"similarities of {begin + len(rows)} objects")
     except MemoryError:  # a device may have less than the host

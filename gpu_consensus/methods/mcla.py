@@ -102,9 +102,9 @@ def run_mcla(
     n_meta = min(task.k, graph.n_vertices)
     cut = chosen.cut(graph, load, n_meta, seed)
     meta = _by_first_cluster(cut.parts[vertex])
-    share, held = association(incidence, meta, n_meta)
+    share, n_containing = association(incidence, meta, n_meta)
     tied = share == share.max(axis=1, keepdims=True)
-    labels = np.where(tied, held, -1.0).argmax(axis=1)
+    labels = np.where(tied, n_containing, -1.0).argmax(axis=1)
     details = cut.details | {
         "meta_clusters": _by_partition(task, incidence, meta),
         "n_ties": int(incidence.copies[tied.sum(axis=1) > 1].sum()),
@@ -171,12 +171,12 @@ def association(
     share : ndarray of shape (m, n_meta)
         For each distinct row the mean over the clusters of the meta-cluster: 1 if all
         contain it.
-    held : ndarray of shape (m, n_meta)
+    n_containing : ndarray of shape (m, n_meta)
         How many of them contain it.
     """
     member = incidence.cluster_copies[:, None] * np.eye(n_meta)[meta]
-    held = np.asarray(incidence.matrix @ member)
-    return held / member.sum(axis=0), held
+    n_containing = np.asarray(incidence.matrix @ member)
+    return n_containing / member.sum(axis=0), n_containing
 
 
 def _by_first_cluster(parts: Parts) -> Parts:
