@@ -143,8 +143,8 @@ def write_labels(
     if path.suffix.lower() == ".npy":
         write_atomic(path, lambda file: np.save(file, labels))
         return
-    pairs = zip(labels, confidence, strict=True)
-    lines = ["label,confidence", *(f"{label},{c:.6f}" for label, c in pairs)]
+    rows = zip(labels, confidence, strict=True)
+    lines = ["label,confidence", *(f"{label},{c:.6f}" for label, c in rows)]
     text = "\n".join(lines) + "\n"
     write_atomic(path, lambda file: file.write(text.encode()))
 
@@ -251,8 +251,8 @@ def _head(path: Path, header: bool | None) -> _Head:
         (line, first), *more = islice(rows, 2)
     below = more[0][1] if more else []
     if header is None:
-        pairs = zip(first, below, strict=False)
-        named = any(_is_word(cell) and _is_number(under) for cell, under in pairs)
+        columns = zip(first, below, strict=False)
+        named = any(_is_word(cell) and _is_number(under) for cell, under in columns)
         header = named or (not below and any(_is_word(cell) for cell in first))
     if not header:
         return _Head([], first, delimiter, 0)

@@ -79,10 +79,10 @@ def self_test(backend: Backend) -> str:
 
 def _differ(backend: Backend, name: str, computed: Any, right: Any) -> str:
     """Say what differs between two results, or nothing."""
-    pairs = zip(
+    both = zip(
         _arrays(backend, name, computed), _arrays(backend, name, right), strict=True
     )
-    for (part, a), (_, b) in pairs:
+    for (part, a), (_, b) in both:
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"{part} gives {a.dtype} {a.shape}, not {b.dtype} {b.shape},"
         wrong = int(np.count_nonzero(a != b))

@@ -57,8 +57,8 @@ def mean_pairwise(backend: Backend, ensemble: Ensemble) -> float:
         return float("nan")
     codes = to_host(ensemble.codes).astype(np.int32)
     labels = np.where(codes == ensemble.n_labels[:, None], -1, codes)
-    pairs = agreement(backend, ensemble, labels)[np.triu_indices(r, 1)]
-    known = pairs[~np.isnan(pairs)]
+    scores = agreement(backend, ensemble, labels)[np.triu_indices(r, 1)]
+    known = scores[~np.isnan(scores)]
     return float(known.mean()) if known.size else float("nan")
 
 

@@ -201,9 +201,9 @@ def _worth(graph: Graph, n_parts: int) -> Any:
     """Return the order of cuts: hyperedges cut, then pairs cut."""
 
     def key(cut: Cut) -> tuple[float, float]:
-        pairs = cut_weight(graph, cut.parts, n_parts)
+        cut_edges = cut_weight(graph, cut.parts, n_parts)
         if isinstance(graph, Hypergraph):
-            return graph.cut_weight(cut.parts), pairs
-        return pairs, 0.0
+            return graph.cut_weight(cut.parts), cut_edges
+        return cut_edges, 0.0
 
     return key

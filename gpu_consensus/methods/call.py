@@ -294,7 +294,7 @@ def open_task(
     *,
     loop: LoopOptions | None = None,
     finds_n_clusters: bool = False,
-    pairs: bool = False,
+    compares_pairs: bool = False,
     visits: int = 1,
 ) -> Task:
     """Check what a method was given, and make it ready.
@@ -310,7 +310,7 @@ def open_task(
         Of a method that runs the loop of the k-means family.
     finds_n_clusters : bool, default False
         Whether the method does without ``n_clusters``.
-    pairs : bool, default False
+    compares_pairs : bool, default False
         Whether the method compares all pairs of objects: its work grows with n^2.
     visits : int, default 1
         About how often it looks at every label otherwise; more pay for loading numba.
@@ -326,7 +326,7 @@ def open_task(
         n_clusters = check_n_clusters(n_clusters, given.n_samples)
     if loop is not None and n_clusters is not None:
         visits = n_clusters * loop.n_init
-    lookups = given.codes.size * (given.n_samples if pairs else visits)
+    lookups = given.codes.size * (given.n_samples if compares_pairs else visits)
     backend = choose_backend(
         shared.backend, given.codes, shared.n_jobs, lookups=lookups
     )

@@ -85,7 +85,12 @@ def furthest(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task(
-        "furthest", ensemble, n_clusters, shared, pairs=True, finds_n_clusters=True
+        "furthest",
+        ensemble,
+        n_clusters,
+        shared,
+        compares_pairs=True,
+        finds_n_clusters=True,
     )
     # equal objects are equally far from everything: only the first can be a centre
     distinct = task.distinct

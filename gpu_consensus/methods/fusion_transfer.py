@@ -86,7 +86,12 @@ def fusion_transfer(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task(
-        "fusion_transfer", ensemble, None, shared, pairs=True, finds_n_clusters=True
+        "fusion_transfer",
+        ensemble,
+        None,
+        shared,
+        compares_pairs=True,
+        finds_n_clusters=True,
     )
     distinct = task.distinct
     sizes = distinct.size.astype(np.float64)

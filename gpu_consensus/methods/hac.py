@@ -78,7 +78,7 @@ def hac(
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
-    task = open_task("hac", ensemble, n_clusters, shared, pairs=True)
+    task = open_task("hac", ensemble, n_clusters, shared, compares_pairs=True)
     distinct = task.distinct
     # a matrix, and a quarter of it while the half of the classes left is copied out
     similarity = likeness(task, distinct, 10, "use kcc or sec, which need no matrix")

@@ -360,5 +360,5 @@ def same_partition(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     """
     if not np.array_equal(a < 0, b < 0):
         return False
-    pairs = np.unique(a.astype(np.int64) * (int(b.max()) + 2) + b)
-    return len(pairs) == len(np.unique(a)) == len(np.unique(b))
+    joint = np.unique(a.astype(np.int64) * (int(b.max()) + 2) + b)
+    return len(joint) == len(np.unique(a)) == len(np.unique(b))

@@ -117,7 +117,12 @@ def least_squares(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task(
-        "least_squares", ensemble, n_clusters, shared, pairs=True, finds_n_clusters=True
+        "least_squares",
+        ensemble,
+        n_clusters,
+        shared,
+        compares_pairs=True,
+        finds_n_clusters=True,
     )
     codes, n_labels = _repeat(task)
     n, r = codes.shape[1], len(codes)
@@ -347,8 +352,11 @@ def _offsets(n_labels: IntArray) -> IntArray:
 def _worth(counts: Counts, sizes: IntArray, threshold: Threshold) -> FloatArray:
     """Return b of every cluster: sum_i sum_j n_kj^2 is its sum of a_lm."""
     totals = (counts**2).sum(axis=0)
-    pairs = zip(totals.tolist(), sizes.tolist(), strict=True)
-    return np.array([score(*pair, threshold) for pair in pairs]) / threshold[1]
+    scores = [
+        score(total, size, threshold)
+        for total, size in zip(totals.tolist(), sizes.tolist(), strict=True)
+    ]
+    return np.array(scores) / threshold[1]
 
 
 def _nearest(
