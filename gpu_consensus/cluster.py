@@ -54,12 +54,13 @@ def cluster(
         Features; for "lambda_consensus" also a list of views.
     n_clusters : int, optional
         Clusters of the consensus. For ``"best"``, ``"fusion_transfer"`` and
-        ``"least_squares"``, which find their number, only the clusters in mind when
-        the basic partitions are made. These, and those that vote, do without.
+        ``"least_squares"``, which find their number, it only guides how the basic
+        partitions are made. These methods, and those that vote, do not need it.
     method : str, default "kcc"
         Consensus method, one of ``gpc.METHODS``; or "lambda_consensus", whose
-        ``n_partitions`` clusterers hear the consensus. It makes its partitions itself:
-        ``strategy``, ``k_range``, ``metric`` and ``base`` do not count then.
+        ``n_partitions`` clusterers get the consensus as feedback. It makes its
+        partitions itself: ``strategy``, ``k_range``, ``metric`` and ``base`` do not
+        count then.
     n_partitions : int, default 100
         Basic partitions to make.
     strategy : str, default "rps"
@@ -107,7 +108,7 @@ def cluster(
     check_choice("method", method, [*METHODS, "lambda_consensus"])
     made, for_method = dict(generate_options or {}), dict(method_options or {})
     _check_second_stage(method, n_clusters, for_method, X)
-    # what is wrong with the second stage should not wait for the first
+    # errors of the second stage should not come only after the first
     choose_backend(for_method.get("backend", backend), None, n_jobs)
     shared: dict[str, Any]
     shared = {"backend": backend, "n_jobs": n_jobs, "progress": progress}

@@ -326,13 +326,13 @@ def _opened(path: Path) -> Iterator[TextIO]:
 
 
 def _delimiter(path: Path) -> str | None:
-    """Return what stands between cells, None for blanks; look at the first line."""
+    """Return the delimiter of cells, None for blanks, from the first line."""
     with _opened(path) as file:
         line = next((line for line in file if line.strip()), "")
     if not line:
         raise ValueError(f"{str(path)!r} is empty; it should hold one object a line.")
     usual = _DELIMITERS[path.suffix.lower()]
-    bare = "".join(line.split('"')[::2])  # what is not in quotes
+    bare = "".join(line.split('"')[::2])  # text outside quotes
     if usual != "\t" and "," in bare:
         return ","
     return ";" if usual != "\t" and ";" in bare else usual

@@ -68,7 +68,7 @@ def encode_known(
 def translate(
     codes: npt.NDArray[Any], labels: npt.NDArray[Any], categories: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """Turn codes of the labels ``labels`` into codes of ``categories``.
+    """Turn codes of ``labels`` into codes of ``categories``.
 
     Returns the codes and how many labels ``categories`` does not have.
     """
@@ -105,7 +105,7 @@ def count_codes(codes: npt.NDArray[Any], n_labels: int) -> npt.NDArray[np.int64]
 
 
 def category_array(labels: list[Any]) -> npt.NDArray[Any]:
-    """Make an array that holds the labels exactly: of objects if it must be."""
+    """Make an array that holds the labels exactly; its dtype is object if need be."""
     kinds = {type(label) for label in labels}
     if len(kinds) == 1 and kinds <= {bool, int, float, str}:
         array = np.asarray(labels)

@@ -1,4 +1,4 @@
-"""The ensemble: many clusterings of the same objects, held as small integers."""
+"""The ensemble: many clusterings of the same objects, stored as small integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features at the door: any table of finite numbers to a float array or CSR."""
+"""Checked features: any table of finite numbers to a float array or CSR."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def count_distinct_rows(X: Any, at_most: int) -> int:
     2
     """
     seen: set[bytes] = set()
-    step = max(64, 2 * at_most)  # most often the first step tells
+    step = max(64, 2 * at_most)  # the first step is mostly enough
     for begin in range(0, X.shape[0], step):
         seen.update(_row_bytes(to_host(X[begin : begin + step])))
         if len(seen) >= at_most:

@@ -301,7 +301,7 @@ def drop_labels(ensemble: Any, share: float, random_state: Any = None) -> Ensemb
 
 
 class _CodeTable:
-    """The (n_partitions, n_samples) codes while they are being filled."""
+    """The (n_partitions, n_samples) codes, filled one by one."""
 
     def __init__(self, maker: Maker, n_partitions: int) -> None:
         shape = (n_partitions, maker.X.shape[0])
@@ -340,7 +340,7 @@ def _run(
 
 
 def _is_narrow(X: Any, base: Any) -> bool:
-    """Whether k-means on these features is mostly Python, which threads share."""
+    """Whether k-means on these features spends its time in Python, under the GIL."""
     small = X.shape[0] < _FEW_ROWS and X.shape[1] < _FEW_COLUMNS
     return isinstance(base, str) and small and not is_sparse(X)
 

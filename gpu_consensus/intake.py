@@ -1,4 +1,4 @@
-"""The door: what users call labels, turned into codes."""
+"""Labels as users give them, turned into codes."""
 
 from __future__ import annotations
 

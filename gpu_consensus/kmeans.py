@@ -1,7 +1,7 @@
 """k-means on the CPU: one loop for Euclidean and cosine (spherical), dense and sparse.
 
 A basic partition needs to be good and different from the others, not at the end of its
-descent, so the loop may be told to learn from a sample of the rows and to stop early.
+descent, so options make the loop learn from a sample of the rows and stop early.
 """
 
 from __future__ import annotations

@@ -412,6 +412,6 @@ def _sparse_distances(rows: Any, others: Any) -> FloatArray:
     squares *= -2.0
     squares += norms
     squares += norms[: len(squares), None]
-    np.fill_diagonal(squares, 0.0)  # an object and itself: else rounding would count
+    np.fill_diagonal(squares, 0.0)  # an object and itself: exactly 0, without rounding
     squares = np.maximum(squares, 0.0)
     return np.sqrt(squares)

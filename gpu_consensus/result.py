@@ -106,7 +106,7 @@ class Consensus:
     proba : ndarray of shape (n_samples, n_clusters) or None
         Probability of each cluster, from methods that have one (EM).
     details : mapping
-        What else a method tells; its docstring says what.
+        Further results, as the docstring of the method says.
     """
 
     labels: npt.NDArray[np.int32]

@@ -29,7 +29,7 @@ _was_reported = threading.Event()
 
 
 class Terminated(KeyboardInterrupt):
-    """The program was told to end by SIGTERM; it cleans up as after Ctrl-C."""
+    """SIGTERM ends the program; it cleans up as after Ctrl-C."""
 
 
 def watch_signals() -> None:
@@ -55,7 +55,7 @@ def be_patient(seconds: float) -> None:
 
 
 def leave_to_watcher() -> None:
-    """Raise nothing from here on: the program is done and only has to go away."""
+    """Raise nothing from here on: the program is done and only has to exit."""
     global _raises
     _raises = False
 

@@ -255,7 +255,7 @@ def _explain_failure(path: Path) -> Iterator[None]:
 
 
 def _write_codes(file: BinaryIO, codes: npt.NDArray[Any]) -> None:
-    """As ``np.save``, which would write all at once and hear no signal meanwhile."""
+    """As ``np.save``, but in parts: one large write would delay signals."""
     head = {
         "descr": np.lib.format.dtype_to_descr(codes.dtype),
         "fortran_order": False,
@@ -282,7 +282,7 @@ def _replace(path: Path, write: Callable[[BinaryIO], object], *relied_on: Path) 
 
 @contextmanager
 def _listed(*paths: Path) -> Iterator[None]:
-    """Know files, and a new folder, as unfinished."""
+    """Register files, and a new folder, as unfinished."""
     _unfinished.update(paths)
     try:
         yield
@@ -308,7 +308,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _make_folder(path: Path) -> bool:
-    """Make a folder; whether it was not there before."""
+    """Make a folder; return whether it is new."""
     try:
         path.mkdir()
     except FileExistsError:
@@ -348,7 +348,7 @@ def _is_alone(handle: int | None) -> bool:
 
 
 def _sync(handle: int | None) -> None:
-    """Bring the names in a folder to the disk, before what relies on them."""
+    """Write the names in a folder to disk, before anything relies on them."""
     if handle is not None:
         with suppress(OSError):  # not every file system can
             os.fsync(handle)

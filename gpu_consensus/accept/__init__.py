@@ -1,13 +1,13 @@
 """The acceptance run: one command for the first machine with a GPU.
 
-It compares the device with NumPy, times its kernels beside the device's own roofs, and
-ends in a verdict: a JSON file and a page of text to send back. No network, and nothing
-of the user's: see ``private.py``.
+It compares the device with NumPy, times its kernels against the limits measured on the
+device, and ends in a verdict: a JSON file and a page of text to send back. It uses no
+network and reports nothing about the user: see ``private.py``.
 
 The command ``gpu-consensus accept`` exits with 0 if no step failed and the comparisons
 passed, 1 if not, 2 if there is no usable device or the output cannot be written; then
-nothing is run and nothing written. On a stand-in for a GPU the code says that the
-results agree, and the first line of the page that this was no GPU.
+nothing is run and nothing written. On a stand-in for a GPU, exit code 0 means that the
+results agree, and the first line of the page says that this was no GPU.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def accept(
     progress: bool = False,
     log: Callable[[str], None] = lambda text: None,
 ) -> JsonObject:
-    """Run all steps on the current CUDA device and write what they found.
+    """Run all steps on the current CUDA device and write the results.
 
     Both files are written whole after every step, so that a run which is interrupted,
     or ends with its process, leaves what it measured.
@@ -89,7 +89,8 @@ def accept(
     Parameters
     ----------
     output : Path
-        The JSON file; the page of text goes beside it, with the ending ``.txt``.
+        The JSON file; the page of text goes into the same folder, with the ending
+        ``.txt``.
     sizes : Sizes, default FULL
         How large the work is.
     budget : float, default 600.0
@@ -97,7 +98,7 @@ def accept(
     progress : bool, default False
         Draw a bar for every step on standard error.
     log : callable, optional
-        Is given a line on every step that has ended.
+        Called with one line for every step that has ended.
 
     Returns
     -------
@@ -156,9 +157,9 @@ def accept(
 
 
 def check_output(output: Path) -> Path:
-    """Refuse a path that cannot be written, before the work; return that of the page.
+    """Check before the work that both files can be written; return the page's path.
 
-    The page's name is not the caller's choice, so a file of another kind is kept.
+    The caller does not choose the page's name, so no file of another kind is replaced.
     """
     if output.suffix.lower() != ".json":
         raise ValueError(f"--output {str(output)!r} should end in .json.")

@@ -1,4 +1,4 @@
-"""Every method on the device against NumPy: the same labels, and where it is hard."""
+"""Every method on the device against NumPy: the same labels, also in hard cases."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from gpu_consensus.result import Consensus
 UTILITIES = ("c", "h", "cos", "l3", "l5", "l8", "nc", "nh", "ncos", "nl5", "nl8")
 _N_CLUSTERS = 4
 _SHARE = 0.45
-"""Of the time that is left when the step begins; what is not done by then is told."""
+"""Share of the time left at the beginning; later comparisons are not run."""
 
 LATE = "the time for this step was up"
-"""Why a comparison was not made, which is told once for all of them."""
+"""Why a comparison was not made; reported once for all of them."""
 
 
 class Check(NamedTuple):
@@ -45,7 +45,7 @@ class Check(NamedTuple):
 
 
 class _NoEffectError(Exception):
-    """What a check sets up has no effect here, so that it checks nothing."""
+    """The situation of a check cannot be had here, so it would check nothing."""
 
 
 def check_agreement(context: Context, results: JsonObject) -> str:
@@ -209,7 +209,7 @@ def _assign(n: int, streamed: bool = False) -> str:
 
 @contextmanager
 def _memory(xp: Any, nbytes: int) -> Iterator[None]:
-    """Let CuPy's pool take only so much more, for a while."""
+    """Let CuPy's pool grow by at most so many bytes within this context."""
     pool = xp.get_default_memory_pool()
     xp.cuda.get_current_stream().synchronize()
     pool.free_all_blocks()

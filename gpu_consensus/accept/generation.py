@@ -1,4 +1,4 @@
-"""Basic partitions by cuML on the device beside those by scikit-learn."""
+"""Basic partitions by cuML on the device, compared with those by scikit-learn."""
 
 from __future__ import annotations
 

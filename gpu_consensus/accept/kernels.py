@@ -1,4 +1,4 @@
-"""The time of every kernel beside what the device could do at best."""
+"""The time of every kernel, compared with the best that the device could do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpu_consensus.methods.sec import SecRule
 SLOW = 0.4
 """A kernel below this share of its roof is called slow."""
 SHORT = 5e-5
-"""Below so many seconds a launch decides the time of a kernel, and not its work."""
+"""Below this many seconds the launch, not the work, decides the time of a kernel."""
 _MISSING = 0.1
 _SHARE = 0.4  # of the time that is left when the step begins
 
@@ -83,7 +83,7 @@ def time_kernels(context: Context, results: JsonObject) -> str:
 
 def _median(gpu: TimedLauncher, case: Case, repeats: int) -> tuple[float, int]:
     """Return seconds of the kernel in a call, and its launches there."""
-    case.call()  # compiled now, if not before
+    case.call()  # compiles it, if nothing did before
     gpu.take(case.kernel)
     taken = []
     for _ in range(repeats):

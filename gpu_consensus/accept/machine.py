@@ -25,12 +25,12 @@ _ATTRIBUTES = {
 
 
 def why_no_gpu(root: Path = Path("/")) -> str:
-    """Return why what answers to CuPy's calls is no GPU, or an empty string.
+    """Return why CuPy's calls are not answered by a GPU, or an empty string.
 
     A stand-in for CuPy has no file. A stand-in for the driver opens no file of the
     driver: every process that uses a GPU holds some of them open (``fuser
-    /dev/nvidia*`` finds such processes by that). Where a system does not tell which
-    files are open, as Windows, an installed package has to do.
+    /dev/nvidia*`` finds such processes by that). Where a system does not list open
+    files, as on Windows, an installed package is enough.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def why_no_gpu(root: Path = Path("/")) -> str:
     if not open_files.is_dir():
         installed = "cupy" in importlib.metadata.packages_distributions()
         return "" if installed else "the module cupy is of no installed package"
-    with suppress(Exception):  # a device that fails is told of by all steps
-        cupy.zeros(1)  # the driver opens its files for the first of all work
+    with suppress(Exception):  # every step reports a device that fails
+        cupy.zeros(1)  # the driver opens its files for the first work
     for entry in open_files.iterdir():
         try:
             target = entry.readlink()
@@ -81,7 +81,7 @@ def _device(index: int) -> dict[str, Any]:
     try:
         properties = cupy.cuda.runtime.getDeviceProperties(index)
         attributes = cupy.cuda.Device(index).attributes
-    except Exception as error:  # one that fails must not keep others from being told
+    except Exception as error:  # one that fails must not hide the others
         return {"name": redact(error), "compute_capability": "?", "memory_gb": 0.0}
     return {
         "name": properties["name"].decode(),
@@ -90,6 +90,6 @@ def _device(index: int) -> dict[str, Any]:
         **{
             name: round(attributes[key] * unit, 1)
             for name, (key, unit) in _ATTRIBUTES.items()
-            if attributes.get(key)  # newer versions of CUDA do not tell clocks
+            if attributes.get(key)  # newer versions of CUDA do not report clocks
         },
     }

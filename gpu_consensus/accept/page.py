@@ -41,7 +41,7 @@ def render(report: JsonObject) -> str:
 
 
 def _verdict(report: JsonObject) -> str:
-    """Return the verdict, that there was no GPU on a line of its own."""
+    """Return the verdict; a line of its own says if there was no GPU."""
     text = f"{HEADING}: {report['verdict']}"
     return "\n".join(_wrap(line, "") for line in text.replace(". ", ".\n").split("\n"))
 
@@ -59,7 +59,7 @@ def _wrap(text: str, indent: str, first: str | None = None) -> str:
 
 
 def _facts(rows: list[tuple[str, str]], width: int) -> str:
-    """Return lines of a name and what it is."""
+    """Return lines with a name and its value."""
     indent = " " * (width + 2)
     return "\n".join(_wrap(text, indent, f"{name:<{width}}  ") for name, text in rows)
 
@@ -99,7 +99,7 @@ def _steps(report: JsonObject) -> str:
 
 
 def _summary(step: JsonObject) -> str:
-    """Return what a step that ran has to say in one line."""
+    """Return one line on a step that ran."""
     results = step["results"]
     if step["name"] == "doctor" and "self_test" in results:
         tested = [name for name, wrong in results["self_test"].items() if not wrong]

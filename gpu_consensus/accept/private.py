@@ -22,7 +22,7 @@ _LONGEST = 1000
 
 
 def redact(what: str | Exception) -> str:
-    """Return a text or an error in one line, without paths and names of the user's.
+    """Return a text or an error in one line, without paths and names of the user.
 
     Examples
     --------
@@ -64,8 +64,8 @@ def _folders() -> list[str]:
 
 
 def _names() -> list[str]:
-    """Return how this machine and its user are called."""
+    """Return the names of this machine and its user."""
     names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
-    with suppress(OSError, KeyError, ImportError):  # where the system does not tell
+    with suppress(OSError, KeyError, ImportError):  # not on every system
         names.add(getpass.getuser())
     return sorted((name for name in names if len(name) > 2), key=len, reverse=True)

@@ -40,7 +40,7 @@ class Sizes(NamedTuple):
     r_fit: int
     """Partitions of the large fit."""
     n_probe: int
-    """Objects of the fit that tells how fast the CPU is."""
+    """Objects of the fit that measures how fast the CPU is."""
 
 
 FULL = Sizes(
@@ -61,10 +61,10 @@ class Context:
     ends: float
     """When the time is up, by ``time.monotonic``."""
     gpu: bool
-    """Whether the device is one."""
+    """Whether the device is a real GPU."""
     advance: Advance = field(default=lambda steps=1, note="": None)
     results: dict[str, JsonObject] = field(default_factory=dict)
-    """What earlier steps found, by their names."""
+    """The results of earlier steps, by their names."""
 
     def left(self) -> float:
         """Return seconds until the time is up."""
@@ -99,7 +99,7 @@ def new_entry(step: Step) -> JsonObject:
 
 
 def run_step(step: Step, context: Context, entry: JsonObject) -> None:
-    """Run a step and note how it ended; only Ctrl-C and its like get out."""
+    """Run a step and record how it ended; only Ctrl-C and the like are raised."""
     began = time.monotonic()
     context.results[step.name] = entry["results"]
     try:
@@ -118,7 +118,7 @@ def run_step(step: Step, context: Context, entry: JsonObject) -> None:
 def _free_memory() -> None:
     """Give memory that CuPy keeps back to the device, for the next step.
 
-    It waits for all work, and raises what went wrong there.
+    It waits for all work, and raises errors of that work.
     """
     import cupy
 

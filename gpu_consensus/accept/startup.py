@@ -1,4 +1,4 @@
-"""How long a new process takes to its first result, with and without kept kernels."""
+"""How long a new process takes to its first result, with and without cached kernels."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _start(cache: str, longest: float) -> JsonObject:
     # the child must find what this process imported, however it was found
     paths = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "CUPY_CACHE_DIR": cache, "PYTHONPATH": paths}
-    environment.pop("CUPY_CACHE_IN_MEMORY", None)  # then nothing would be kept
+    environment.pop("CUPY_CACHE_IN_MEMORY", None)  # then no kernel would be cached
     began = time.perf_counter()
     try:
         done = subprocess.run(
@@ -91,7 +91,7 @@ def child() -> None:
 
 
 def _fit() -> None:
-    """Find a consensus of a size as of Fisher's irises."""
+    """Find the consensus of an ensemble about as large as Fisher's irises."""
     from gpu_consensus.methods.kcc import kcc
 
     rng = np.random.default_rng(0)

@@ -45,7 +45,7 @@ def judge(report: JsonObject) -> None:
 
 
 def steps_by_name(report: JsonObject) -> dict[str, JsonObject]:
-    """Return what each step found that has begun."""
+    """Return the results of each step that has begun."""
     return {step["name"]: step["results"] for step in report["steps"]}
 
 

@@ -1,4 +1,4 @@
-"""Whether a backend can run here, and else in one sentence why not and what to do."""
+"""Whether a backend can run here; if not, one sentence says why and what to do."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpu_consensus.backends.cuda_source import OLDEST
 from gpu_consensus.warn import warn
 
 CUPY_WHEELS = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
-"""CuPy under the names of its wheels, and as conda and the source call it."""
-_OLDEST_CUDA = 12  # of which there is an extra
+"""Names of CuPy's wheels, and the name that conda and a source build use."""
+_OLDEST_CUDA = 12  # the oldest that we have an extra for
 _ELSE = "or use backend='numpy'"
 
 
@@ -155,8 +155,7 @@ def version_text(version: int) -> str:
 def _find_kernel_cache() -> None:
     """Let CuPy keep compiled kernels in memory where it cannot write them to disk.
 
-    Otherwise its import fails, or the first kernel of ours or of its own that it
-    compiles.
+    Otherwise its import fails, or the first kernel that it compiles, ours or its own.
     """
     if os.environ.get("CUPY_CACHE_IN_MEMORY", "0") not in ("", "0"):
         return

@@ -69,7 +69,7 @@ class CupyBackend:
             return upload(self.xp, array)
 
     def to_host(self, *arrays: Any) -> Any:
-        """See the Protocol: where errors of all work before show.
+        """See the Protocol; errors of all earlier work are raised here.
 
         Several are packed on the device, so that the host waits once.
         """
@@ -81,7 +81,7 @@ class CupyBackend:
         try:
             with cuda_errors():
                 packed = self.xp.empty(int(ends[-1]), np.int64)
-        except MemoryError:  # one after the other needs none, and is only slower
+        except MemoryError:  # one after the other needs no memory, and is slower
             return tuple(None if x is None else self.to_host(x) for x in arrays)
         for array, place in zip(arrays, places, strict=True):
             if array is not None:
@@ -95,7 +95,7 @@ class CupyBackend:
     def resident(self, codes: Codes, reserve: int = 0) -> Any:
         """See the Protocol: on the device if they fit, else streamed."""
         if on_device(codes):
-            array: Any = codes  # NumPy's type has a device that is only a name
+            array: Any = codes  # typed Any: in NumPy's type a device is only a name
             there = array.device.id
             if there != self.gpu.device.id:
                 raise ValueError(
@@ -120,7 +120,7 @@ class CupyBackend:
     def blocks(
         self, resident: Any, n_restarts: int, memory_limit: int | None
     ) -> Iterator[tuple[slice, Codes]]:
-        """See the Protocol; also what the caller computes with a range must fit."""
+        """See the Protocol; what the caller computes for a range must fit too."""
         free, scratch = self.gpu.free_memory(), 32 * n_restarts
         limit = free // 4 if memory_limit is None else memory_limit
         if isinstance(resident, StreamedCodes):

@@ -32,7 +32,8 @@ def make_tables(
 ) -> tuple[Table, Table | None]:
     """Return the table of a recipe, (S, R, K), and its row table, on the device.
 
-    Counts, absent weights and norms (r, R, K) are there. SEC makes its own norms.
+    Counts, absent weights and norms (r, R, K) are on the device. SEC makes its own
+    norms.
     """
     xp, (n_rows, *columns) = gpu.xp, counts.shape
     n_partitions, n_columns = len(recipe.offsets) - 1, columns[0] * columns[1]

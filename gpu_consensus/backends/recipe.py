@@ -1,7 +1,7 @@
-"""How a table is made from counts: data that crosses the seam, and its formulas.
+"""How a table is made from counts: the recipe that a backend gets, and its formulas.
 
-A rule of the loop that has a recipe hands the recipe to the backend, never itself. The
-formulas here, in NumPy, are what every backend has to equal, bit for bit.
+A rule that has a recipe passes the recipe, never itself, to the backend. The formulas
+here, in NumPy, are what every backend has to equal, bit for bit.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def fill_table(
         weight = segments.to_labels(recipe.weights[first:last])[:, None, None]
         block = as_table(weight * cost(n, segments, below, recipe.power))
         block[segments.missing] = 0.0
-        # a partition in which nothing is present says nothing
+        # a partition without present labels adds nothing
         block[segments.to_labels(unlabelled)] = 0.0
         table[begin:end] = block
     return table
@@ -245,4 +245,4 @@ _COSTS: dict[str, Cost] = {
     "SEC_ROW": _spectral_row_cost,
 }
 UTILITIES = tuple(_COSTS)
-"""What compiled code and kernels number or name them by, in this order."""
+"""Utilities in the order by which compiled code and kernels number or name them."""

@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 
 
 class Segments:
-    """The rows of a table by partition: sums within, and back again."""
+    """The rows of a table by partition: sums over them, values repeated for them."""
 
     def __init__(self, offsets: IntArray) -> None:
         self.offsets = offsets
@@ -105,7 +105,7 @@ class LabelSums(NamedTuple):
 def label_sums(
     offsets: IntArray, counts: Array, marginals: Array, entropy: bool = False
 ) -> LabelSums:
-    """Return the sums of counts (S, ...); a backend may have a quicker one."""
+    """Return the sums of counts (S, ...); a backend may have a quicker form."""
     parts = []
     for first, last in partition_groups(offsets, int(np.prod(counts.shape[1:]))):
         begin, end = offsets[first], offsets[last]

@@ -1,4 +1,4 @@
-"""What runs on this machine, and why something does not."""
+"""What runs on this machine, and why the rest does not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Diagnosis:
     ----------
     python, machine : str
     n_threads : int or str
-        Threads that CPU backends use by default, or why that cannot be told.
+        Threads that CPU backends use by default, or why that is unknown.
     packages : dict
         Version of every package that matters, None where it is absent.
     cuda : dict
@@ -102,13 +102,13 @@ def doctor(*, quick: bool = False) -> Diagnosis:
 
     On a machine with a GPU this is the first thing to run: it compares every primitive
     of every backend, and a few fits, with the reference and finds a wrong kernel.
-    Whatever is broken is told in the report and not raised. It takes seconds; the first
-    time more, while numba compiles.
+    Whatever is broken is written to the report and not raised. It takes seconds, and
+    longer the first time, while numba compiles.
 
     Parameters
     ----------
     quick : bool, default False
-        Leave the tests out: what is there, in about a second.
+        Leave the tests out and only list what is installed, in about a second.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def _auto() -> str:
 
 
 def _cuda() -> dict[str, str]:
-    """Return versions, also where no device is usable: they often tell why."""
+    """Return versions, also where no device is usable: they often show why."""
     try:
         import cupy
     except Exception:  # told with the backends
@@ -221,7 +221,7 @@ def _cuda() -> dict[str, str]:
 
 
 def _packages() -> dict[str, str | None]:
-    """Return versions by name; of names for the same thing those that are installed."""
+    """Return versions by name; of several names of one package, the installed ones."""
     versions: dict[str, str | None] = {}
     for names in _PACKAGES:
         there = installed_versions(names)

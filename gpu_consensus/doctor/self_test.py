@@ -39,7 +39,7 @@ CASES = (
 )
 _ON_CPU = 4
 _MOST_CLUSTERS = 65_535
-"""So many have tables; above, only what counts is compared."""
+"""With more clusters than this, only ``count`` is compared."""
 
 
 def self_test(backend: Backend) -> str:

@@ -1,4 +1,4 @@
-"""Adjusted Rand indices of many pairs of partitions, from counts of the backend."""
+"""Adjusted Rand indices of many pairs of partitions, from counts of a backend."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _ASYMMETRY = 1e-6  # what rounding in float32 may leave, relative
 
 
 class KernelClusters(NamedTuple):
-    """What kernel k-means found.
+    """The result of kernel k-means.
 
     Attributes
     ----------

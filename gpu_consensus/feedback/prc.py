@@ -19,7 +19,7 @@ from gpu_consensus.feedback.tilo import check_order, exact_weights, lower_width,
 
 
 class PinchClusters(NamedTuple):
-    """What PRC found.
+    """The result of PRC.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ class Site(Protocol):
         Parameters
         ----------
         feedback : ndarray of int32, or None
-            None in the first round. Then what the round before came to: the consensus
+            None in the first round. Later the result of the round before: the consensus
             labels (n_samples,), or with ``feedback="all"`` those of every site,
             (n_samples, n_sites). -1 means missing.
         """
@@ -58,7 +58,7 @@ class Site(Protocol):
 
 
 class View:
-    """The points that a site sees, and what is made of them before any feedback.
+    """The points that a site sees, and their distances or similarities.
 
     A projection is drawn again from its seed whenever it is looked at: many sites then
     share the features, and none holds a copy.
@@ -148,7 +148,7 @@ class LocalSite:
     """A site that clusters its own data and mixes in the feedback it gets.
 
     :func:`~gpu_consensus.lambda_consensus` makes one for every view. Make one yourself
-    to run it elsewhere, with any carrier of labels in between.
+    to run it elsewhere, with any means of sending labels.
 
     Parameters
     ----------

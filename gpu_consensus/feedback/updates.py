@@ -100,7 +100,7 @@ def one_hot(ensemble: Ensemble) -> FloatArray:
 
 
 def together(ensemble: Ensemble) -> FloatArray:
-    """Return the co-association matrix, an object being with itself in any case."""
+    """Return the co-association matrix, with 1 on the diagonal."""
     pairs = Pairs(
         NumpyBackend(1), to_host(ensemble.codes), ensemble.n_labels, ensemble.weights
     )

@@ -24,8 +24,8 @@ _COLUMNS, _SHARED_COLUMNS = 5, 2  # the same for columns fed back, with k-means'
 class SiteSettings:
     """What all local sites share.
 
-    ``rounds_kept`` is of how many rounds the labels of all clusterers are columns of
-    the data at once.
+    ``rounds_kept`` is the number of rounds whose labels, of all clusterers, are columns
+    of the data at the same time.
     """
 
     n_clusters: int
@@ -86,7 +86,7 @@ def make_sites(
     projection: int | str | None,
     seed: np.random.SeedSequence,
 ) -> list[Site]:
-    """Make the sites of a single ``X`` or of a list of views; sites stay themselves."""
+    """Make the sites of a single ``X`` or of a list of views; sites in it are kept."""
     dimensions = None
     if projection != "auto" and projection is not None:
         dimensions = check_int("projection", projection, 1, cure="None, or 'auto'")

@@ -53,15 +53,15 @@ def why_not_on_device(X: Any, base: Any) -> str:
 def _keeping_allocator() -> Iterator[None]:
     """Put CuPy's allocator back: cuML's import gives the whole process that of RMM.
 
-    What is free, and limits that the user set, would then be told of a pool that
-    nobody uses any more.
+    Otherwise free memory, and limits set by the user, would be those of a pool that is
+    no longer used.
     """
     cuda = require_device().cuda
     allocator = cuda.get_allocator()
     try:
         yield
     finally:
-        # CuPy lets nobody set it within its `using_allocator`, where nothing changes
+        # inside its `using_allocator` CuPy does not allow it, and nothing changes there
         if cuda.get_allocator() != allocator:
             cuda.set_allocator(allocator)
 
@@ -71,7 +71,7 @@ def _needing_cublas() -> Iterator[None]:
     """Say what is missing where a matrix product finds no cuBLAS."""
     try:
         yield
-    except ImportError as error:  # how CuPy says it
+    except ImportError as error:  # how CuPy words it
         if "cublas" not in str(error).lower():
             raise
         raise BackendError(
@@ -108,7 +108,7 @@ def check_form(X: Any) -> Any:
 
 
 def load_features(X: Any, metric: str) -> Any:
-    """Bring checked features to the device once, rows at unit length for "cosine"."""
+    """Copy checked features to the device once; rows of unit length for "cosine"."""
     xp = require_device()
     if not on_device(X):
         with stage("upload"):
@@ -161,7 +161,7 @@ class DeviceMaker:
         return require_device().empty(shape, np.uint8)
 
     def describe(self) -> dict[str, Any]:
-        """Say what the call is, for a checkpoint."""
+        """Describe the call, for a checkpoint."""
         return {
             "shape of X": list(self.X.shape),
             "type of X": str(self.X.dtype),
@@ -224,7 +224,7 @@ def _nearest_used(model: Any, used: Any, X: Any) -> Any:
 def wants_device(backend: str, X: Any, base: Any) -> bool:
     """Whether to generate on the device; an explicit "cupy" runs or raises.
 
-    With "auto", features that are there stay there, or a warning says why not.
+    With "auto", features on a device stay there, or a warning says why not.
     """
     if backend == "cupy":
         reason = why_not_on_device(X, base)

@@ -67,7 +67,7 @@ class HostMaker:
         return np.empty(shape, dtype=np.uint8)
 
     def describe(self) -> dict[str, Any]:
-        """Say what the call is, for a checkpoint."""
+        """Describe the call, for a checkpoint."""
         return {
             "shape of X": list(self.X.shape),
             "type of X": str(self.X.dtype),
@@ -159,7 +159,7 @@ def make_maker(
 
 
 def _loses_columns(X: npt.NDArray[Any], rows: Rows) -> bool:
-    """Whether a column is too small beside the largest to be float32 on its scale."""
+    """Whether a column is too small, compared with the largest, for float32."""
     moved = rows.coordinates
     reach = np.maximum(moved.max(axis=0), -moved.min(axis=0))
     varies = X.max(axis=0) > X.min(axis=0)
@@ -172,7 +172,7 @@ def _codes(
     sample_codes: npt.NDArray[Any],
     n_labels: int,
 ) -> Codes:
-    """Spread the codes of the sampled rows over all, the others missing."""
+    """Return codes of all rows: those of sampled rows, "missing" for the others."""
     codes = np.full(n, n_labels, np.uint8 if n_labels <= 255 else np.uint16)
     codes[slice(None) if rows is None else rows] = sample_codes
     return codes

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 METRICS = ("euclidean", "cosine")
-DENSE_BYTES = 1 << 18  # of scores held at a time: what stays near the core
+DENSE_BYTES = 1 << 18  # of scores in memory at a time, so that they stay in the cache
 SPARSE_BYTES = 1 << 24  # cutting sparse rows copies them, so cut seldom
 SUM_ROWS = 4096  # summed in float32 before rounding errors would be seen
 ORIGIN_ROWS = 1024  # looked at to find where the data lies
@@ -67,7 +67,7 @@ class Rows:
 
     @property
     def subtracts(self) -> bool:
-        """Whether small distances are had from differences: cheap and exact here."""
+        """Whether small distances come from differences: cheap and exact here."""
         return self.metric == "euclidean" and self.used is None
 
     @property
@@ -88,7 +88,7 @@ class Rows:
         return np.asarray(points.toarray() if is_sparse(points) else points)
 
     def has_direction(self) -> npt.NDArray[np.bool_]:
-        """Tell which rows can be or move a centroid: for "cosine" those not zero."""
+        """Return which rows can be or move a centroid: for "cosine" those not zero."""
         if self.metric == "cosine":
             return np.asarray(self.half > 0)
         return np.ones(self.n_samples, dtype=bool)
@@ -105,7 +105,7 @@ class Rows:
             products = (self.X @ points.toarray().T).T
         else:
             if self.subtracts:
-                points[:, -1] = 0  # the ones say nothing here
+                points[:, -1] = 0  # the column of ones does not count here
             products = _product(points, self.X.T)
         reach = self.half + self.half[chosen, None]
         distances = np.asarray(reach - products)
@@ -280,7 +280,7 @@ def _product(a: Any, b: Any) -> Any:
 def sums(rows: Rows, codes: npt.NDArray[Any], n_clusters: int) -> Floats:
     """Sum the rows of each cluster, in row order; code ``n_clusters`` means none.
 
-    Long sums are held in float64: in float32 a million equal numbers are off by
+    Long sums are computed in float64: in float32 a million equal numbers are off by
     percents.
     """
     from scipy.sparse import coo_array, csc_array

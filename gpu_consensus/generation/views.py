@@ -20,7 +20,7 @@ ZIPF_READINGS = ("drawn", "ranked")
 ZIPF_ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 ZIPF_MAX = 100  # weights are drawn from 1..ZIPF_MAX before they are scaled
 MANY_SAMPLES = 20_000  # from here on sqrt(n) clusters are too many to be good
-MANY_FEATURES = 100  # beyond, two features say too little
+MANY_FEATURES = 100  # with more columns, two features are too few
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _alpha(alpha: Any) -> float:
 
 
 def column_scale(X: Any, strategy: str) -> npt.NDArray[np.float64] | None:
-    """What "zipf" multiplies columns by before it weighs them, so that weights tell.
+    """Return what "zipf" multiplies columns by first, so that its weights matter.
 
     Dense columns come to unit standard deviation. In sparse data, text as a rule,
     the spread of a column has a meaning of its own and stays.

@@ -32,7 +32,7 @@ class PartitionerError(RuntimeError):
 
 
 class Cut(NamedTuple):
-    """What a partitioner found.
+    """The result of a partitioner.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Cut(NamedTuple):
 
     @property
     def details(self) -> dict[str, Any]:
-        """What a method tells of it."""
+        """What the ``details`` of a method say about it."""
         return {"partitioner": self.partitioner, "imbalance": self.imbalance}
 
 
@@ -124,8 +124,8 @@ def choose_partitioner(partitioner: Any, imbalance: Any) -> Partitioner:
     partitioner : {"auto", "metis", "mtkahypar", "spectral"}
         "auto" takes METIS or, where that is not installed or cannot be used (it knows
         no hypergraphs) and there are at most 2^18 edges, Mt-KaHyPar. Spectral is run
-        where neither can be, and beside them on hypergraphs, bipartite graphs and for
-        bounds above 0.1; the lower cut is kept.
+        where neither can be, and in addition to them on hypergraphs, bipartite graphs
+        and for bounds above 0.1; the lower cut is kept.
     imbalance : float or None
         How much heavier than the mean a part may be. None drops the bound, which the
         spectral partitioner alone can do: the others cut off single vertices then.

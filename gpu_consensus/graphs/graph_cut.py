@@ -1,4 +1,4 @@
-"""What the methods that cut graphs hand back."""
+"""The result of the methods that cut graphs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GraphCut:
 
     @property
     def outcome(self) -> dict[str, Any]:
-        """What :meth:`Task.result` is told beside the labels."""
+        """The arguments of :meth:`Task.result` other than the labels."""
         return {
             "objective": self.objective,
             "value": 0.0 - self.objective,

@@ -23,7 +23,7 @@ from gpu_consensus.backends.recipe import FLOOR, lp_norm, power
 from gpu_consensus.backends.segments import TINY, Array, LabelSums, Segments
 from gpu_consensus.checks import FloatArray, IntArray, unknown_name
 
-_BLOCK = 1 << 18  # numbers that a function of the caller's own is given at once
+_BLOCK = 1 << 18  # numbers passed at once to a function of the user
 
 
 class Formula(NamedTuple):
@@ -41,9 +41,9 @@ class Formula(NamedTuple):
     needs_entropy
         Whether ``total_of`` reads the entropy.
     name
-        What compiled refinement knows it by; empty where there is none.
+        Its name in compiled refinement; empty where there is none.
     recipe, power
-        What a recipe for its table calls it, such as "LP" with power 5; empty where
+        Its name in the recipe of its table, such as "LP" with power 5; empty where
         there is none.
     divergence(n, segments)
         Where there is no recipe, f(e_j, m_k), (S, ...), for clusters that are not

@@ -54,13 +54,13 @@ def correspondence(
     objects' one-hot labels on the ``n_clusters`` leading right singular vectors and
     clusters them there by k-means.
 
-    What is the source's: clusters matched by a constrained or an unconstrained search
-    over a linear programme or by singular value decomposition, and the vote. What is
-    ours, because only its abstract could be read: the worth of a place, the treatment
-    of unequal numbers of clusters, the starts (the clusters of a partition drawn among
-    those with at least ``n_clusters`` labels, or with most; its largest clusters found
-    the meta-clusters and all others join by overlap), the rule that ends the search,
-    and k-means as the last step of "svd".
+    From the source: clusters matched by a constrained or an unconstrained search over a
+    linear programme or by singular value decomposition, and the vote. Ours, because
+    only its abstract could be read: the worth of a place, the treatment of unequal
+    numbers of clusters, the starts (the clusters of a partition drawn among those with
+    at least ``n_clusters`` labels, or with most; its largest clusters found the
+    meta-clusters and all others join by overlap), the rule that ends the search, and
+    k-means as the last step of "svd".
 
     Parameters
     ----------

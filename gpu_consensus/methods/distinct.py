@@ -1,4 +1,4 @@
-"""Objects that no partition labels, and objects that none tells apart."""
+"""Objects that no partition labels, and objects whose labels are all equal."""
 
 from __future__ import annotations
 

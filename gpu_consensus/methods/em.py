@@ -22,7 +22,7 @@ from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Centroids, Consensus
 
 _TABLE_MEMORY = 256 << 20
-_TOO_MANY = 1 << 31  # objects, in units of 2^-32, that an int64 cannot sum
+_TOO_MANY = 1 << 31  # as many objects, in units of 2^-32, overflow an int64
 
 
 def em(
@@ -96,8 +96,8 @@ def em(
 
     Sums over objects are sums of integers (responsibilities in units of 2^-32), so the
     answer does not depend on chunks or threads; backends agree up to rounding.
-    Responsibilities are held for a block of objects at a time; only those of the winner
-    are kept, 8 n_clusters bytes per object.
+    Responsibilities are in memory for a block of objects at a time; only those of the
+    winner are kept, 8 n_clusters bytes per object.
 
     References
     ----------
@@ -161,7 +161,7 @@ def em(
 
 
 class _End(NamedTuple):
-    """Where a start came to."""
+    """The end of a start."""
 
     start: int
     mixture: Mixture

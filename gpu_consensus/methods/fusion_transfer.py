@@ -188,7 +188,7 @@ class _Transfer:
         return True
 
     def _add_class(self) -> None:
-        """Make the new class one of the others, and have another new one."""
+        """Turn the new class into one of the others, and add another new one."""
         self.new += 1
         self.members = np.append(self.members, 0)
         if self.new == self.gain.shape[1]:
@@ -196,7 +196,7 @@ class _Transfer:
         self.gain[:, self.new] = 0.0
 
     def _widen(self, n_columns: int) -> None:
-        """Have room for so many classes, and some more."""
+        """Make room for so many classes, and some more."""
         wider = np.full((len(self.own), n_columns + n_columns // 8 + 8), -np.inf)
         wider[:, : self.gain.shape[1]] = self.gain
         self.gain = wider

@@ -115,7 +115,7 @@ def ipc(
 
 
 class Shares(NamedTuple):
-    """What a sweep needs to know of the partitions.
+    """The properties of the partitions that a sweep needs.
 
     Attributes
     ----------

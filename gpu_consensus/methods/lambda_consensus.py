@@ -1,4 +1,4 @@
-"""Lambda-consensus: clusterers that hear the consensus and cluster again."""
+"""Lambda-consensus: clusterers get the consensus as feedback and cluster again."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ class _RoundConsensus:
 
 @dataclass
 class _Past:
-    """What the rounds so far have come to."""
+    """The results of the rounds so far."""
 
     backend: str
     n_jobs: int | None
@@ -279,10 +279,10 @@ class _Past:
     ensembles: list[Ensemble] = field(default_factory=list)
 
     def add(self, result: Consensus, ensemble: Ensemble) -> None:
-        """Note the consensus of a round and the partitions it came from."""
+        """Record the consensus of a round and the partitions it came from."""
         labels = to_host(result.labels)
         self.repeated = bool(self.labels) and same_partition(self.labels[-1], labels)
-        self.last = result  # those before would hold their ensembles
+        self.last = result  # earlier ones would keep their ensembles in memory
         self.labels.append(labels)
         self.objectives.append(result.objective)
         self.values.append(result.value)
@@ -334,7 +334,7 @@ def _method_options(method: Any, given: Mapping[str, Any] | None) -> Mapping[str
 
 
 def _rounds_kept(n_rounds: int, update: str) -> int:
-    """Of how many rounds the last one has the feedback."""
+    """Return of how many rounds the last one has the feedback."""
     return n_rounds if update == "full" else min(1, n_rounds)
 
 

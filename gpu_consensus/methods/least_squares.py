@@ -212,7 +212,7 @@ def _as_threshold(threshold: Any, codes: Codes, n_labels: IntArray) -> Threshold
 def _find_clusters(
     task: Task, codes: Codes, n_labels: IntArray, threshold: Threshold, advance: Advance
 ) -> list[npt.NDArray[np.intp]]:
-    """Take out the best cluster again and again, until nothing or enough is left."""
+    """Take out the best cluster until no object is left, or there are enough."""
     n = codes.shape[1]
     resident = _resident(task, codes)
     similarity = _similarity(task, resident, n_labels, advance)
@@ -232,7 +232,7 @@ def _find_clusters(
                 if similarity is not None:
                     keep = np.flatnonzero(np.isin(there, rest))
                     similarity = _keep(task, similarity, keep)
-                resident = None  # its memory first
+                resident = None  # frees its memory first
                 left = np.ascontiguousarray(codes[:, rest])
                 resident = _resident(task, left) if similarity is None else left
                 there = rest
@@ -261,7 +261,7 @@ def _find_clusters(
             ]
             reached[objects] = climbs.which + len(used)
             sets = np.concatenate([sets[used], fresh])
-            strayed[objects] = climbs.n_flips >= size  # something left on the way
+            strayed[objects] = climbs.n_flips >= size  # an object left on the way
         best = rest[height[rest].argmax()]
         packed = sets[reached[best]]
         members = np.unpackbits(packed, count=n).astype(np.bool_)

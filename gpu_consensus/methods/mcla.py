@@ -132,7 +132,7 @@ def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
     counted = diags_array(incidence.copies.astype(float)) @ incidence.matrix
     common = (incidence.matrix.T @ counted).tocoo()
     a, b = common.row, common.col
-    # clusters of one partition share no object: beside these, only loops
+    # clusters of one partition share no object, so it adds only loops
     jaccard = common.data / (sizes[a] + sizes[b] - common.data)
     same = jaccard == 1
     equal = coo_array((jaccard[same], (a[same], b[same])), shape=common.shape)

@@ -1,4 +1,4 @@
-"""The mixture of multinomials behind EM: its two steps, and what it says of objects."""
+"""The mixture of multinomials behind EM: its two steps, and what it predicts."""
 
 from __future__ import annotations
 

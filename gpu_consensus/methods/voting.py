@@ -24,7 +24,7 @@ class _Votes(Rule):
     """What both rules share: marginals for absent clusters, and the total weight."""
 
     _utility: str
-    """What a recipe calls the rule."""
+    """The name of the rule in a recipe."""
 
     def __init__(
         self,
