@@ -8,7 +8,7 @@ import numpy as np
 
 
 def to_host(array: Any) -> Any:
-    """Bring a CuPy or cuDF object to the host; leave others as they are."""
+    """Copy a CuPy or cuDF object to the host; return others as they are."""
     library = type(array).__module__.split(".")[0]
     if library == "cudf":
         return array.to_pandas()
@@ -30,7 +30,7 @@ def on_device(array: Any) -> bool:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array, on the host or a device, all of it in one place."""
+    """Whether a value is one array, on the host or on a device."""
     return isinstance(value, np.ndarray) or on_device(value)
 
 

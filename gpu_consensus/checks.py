@@ -155,7 +155,7 @@ def seed_sequence(random_state: Any) -> np.random.SeedSequence:
     """Turn any accepted ``random_state`` into a seed sequence.
 
     ``None`` is fresh entropy; an int or a ``SeedSequence`` is itself; a ``Generator``
-    or ``RandomState`` gives up 128 bits and so moves on.
+    or ``RandomState`` is advanced by drawing 128 bits from it.
     """
     if random_state is None:
         return np.random.SeedSequence()

@@ -4,8 +4,8 @@ Exit codes: 0 done; 1 the run failed; 2 the call or the input is wrong; 130 inte
 by Ctrl-C, 143 by SIGTERM. An error is one line on standard error that says what is
 wrong and how to mend it.
 
-Results are printed when all work is done and ``--output`` is written. A reader that
-goes away before the end, as ``head`` does, loses nothing but text: the code is 0.
+Results are printed when all work is done and ``--output`` is written. If the reader of
+standard output ends early, as ``head`` does, only text is lost: the exit code is 0.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _RunError(RuntimeError):
 
 
 def run() -> NoReturn:
-    """Be the program: run the command line, end when told to, and exit."""
+    """Run the command line as a program: handle signals, and exit."""
     signals.watch_signals()
     try:
         code = main()
@@ -82,12 +82,12 @@ def _main(argv: Sequence[str] | None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         if signals.is_ended(error):
             return signals.say_ended(error)
-        return _fail(*_told(error), show_traceback)
+        return _fail(*_message_and_code(error), show_traceback)
     return 0
 
 
-def _told(error: BaseException) -> tuple[str, int]:
-    """Return the line and the exit code that an error means."""
+def _message_and_code(error: BaseException) -> tuple[str, int]:
+    """Return the message and the exit code for an error."""
     if isinstance(error, (_RunError, DeviceLostError)):
         return str(error), 1
     if isinstance(error, (ValueError, TypeError, OSError, backends.BackendError)):
@@ -320,9 +320,9 @@ def _codes(name: str, labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def _doctor(arguments: argparse.Namespace) -> None:
-    found = gpc.doctor(quick=arguments.quick)
-    _print(json.dumps(found.as_dict(), indent=2) if arguments.json else str(found))
-    if not found.healthy:
+    report = gpc.doctor(quick=arguments.quick)
+    _print(json.dumps(report.as_dict(), indent=2) if arguments.json else str(report))
+    if not report.healthy:
         raise _RunError(
             "a backend fails, or gives wrong results; see above, and report it."
         )
@@ -332,20 +332,20 @@ def _accept(arguments: argparse.Namespace) -> None:
     from gpu_consensus import accept
 
     signals.be_patient(8)  # what was measured is written; docker stop waits 10 s
-    found = accept.accept(
+    report = accept.accept(
         arguments.output,
         sizes=accept.QUICK if arguments.quick else accept.FULL,
         budget=arguments.budget,
         progress=_bar(arguments),
-        tell=_say_nothing if arguments.quiet else _say,
+        log=_say_nothing if arguments.quiet else _say,
     )
-    _print(accept.render(found).rstrip("\n"))
-    if found["state"] != "passed":
-        raise _RunError(f"the acceptance run is {found['state']}; see above.")
+    _print(accept.render(report).rstrip("\n"))
+    if report["state"] != "passed":
+        raise _RunError(f"the acceptance run is {report['state']}; see above.")
 
 
 def _say(text: str) -> None:
-    """Show a line on what is done, where results are not."""
+    """Print a line on progress to standard error."""
     with contextlib.suppress(OSError):
         print(f"gpu-consensus: {text}", file=sys.stderr, flush=True)
 
@@ -367,7 +367,7 @@ def _features(arguments: argparse.Namespace) -> tuple[Any, examples.Example | No
 
 
 def _generate_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return how else partitions are made."""
+    """Return further options of generation."""
     return cli_options.read_options(
         "--generate-option",
         arguments.generate_option,
@@ -382,7 +382,7 @@ def _tell(
     seconds: float,
     example: examples.Example | None = None,
 ) -> str:
-    """Write a consensus, and return what there is to say about it."""
+    """Write a consensus, and return the text that describes it."""
     kept = "(labels are not kept; add --output labels.csv)"
     if arguments.output is not None:
         data_files.write_labels(arguments.output, result.labels, result.confidence)
@@ -396,7 +396,7 @@ def _bar(arguments: argparse.Namespace) -> bool:
 
 
 def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Refuse what is wrong before the work, not after it; return the method's options.
+    """Check before the work what can be checked; return the method's options.
 
     What needs the data is left to the library.
     """

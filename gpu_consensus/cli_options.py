@@ -33,12 +33,12 @@ class Parser(argparse.ArgumentParser):
     """A parser that says in one line what is wrong."""
 
     def error(self, message: str) -> NoReturn:
-        """Say it, and exit with 2."""
+        """Print the message, and exit with 2."""
         self.exit(2, f"gpu-consensus: {message}; see {self.prog} --help.\n")
 
 
 def add_features(parser: argparse.ArgumentParser) -> None:
-    """Add the features and what to leave out of them."""
+    """Add options for the features and for columns to leave out."""
     parser.add_argument(
         "data", type=Path, nargs="?", help="features (.csv, .tsv, .npy, sparse .npz)"
     )
@@ -60,13 +60,13 @@ def add_header(
     option: str = "--header",
     text: str = "whether the first line holds names; guessed by default",
 ) -> None:
-    """Add whether the first line of a text file holds names."""
+    """Add the option that says whether the first line of a text file holds names."""
     action = argparse.BooleanOptionalAction
     parser.add_argument(option, action=action, default=None, help=text)
 
 
 def add_generation(parser: argparse.ArgumentParser) -> None:
-    """Add how partitions are made."""
+    """Add options for making partitions."""
     parser.add_argument("--n-partitions", type=int, default=100, help="default 100")
     parser.add_argument("--strategy", default="rps", help="default rps")
     parser.add_argument(
@@ -79,7 +79,7 @@ def add_generation(parser: argparse.ArgumentParser) -> None:
 
 
 def add_consensus(parser: argparse.ArgumentParser) -> None:
-    """Add how the consensus is found, and where it goes."""
+    """Add options for finding the consensus, and for the output."""
     parser.add_argument(
         "--n-clusters",
         type=int,
@@ -97,7 +97,7 @@ def add_consensus(parser: argparse.ArgumentParser) -> None:
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """Add what every computation takes."""
+    """Add options that every computation takes."""
     parser.add_argument("--seed", type=_seed, help="same seed, same labels")
     parser.add_argument(
         "--backend", default="auto", help=f"one of {', '.join(backends.NAMES)}"
@@ -131,7 +131,7 @@ def read_options(
     Parameters
     ----------
     flag : str
-        How they were given.
+        The flag as the user typed it.
     given : list of (str, value)
     name : str
         How messages call the function.

@@ -123,7 +123,7 @@ def _entropy(sums: IntArray) -> float:
 
 
 def majorities(index: IntArray, table: Contingency) -> int:
-    """Sum over the rows, or the columns, of their largest count."""
+    """Return the sum, over rows or columns, of the largest count in each."""
     largest = np.zeros(index.max() + 1, dtype=np.int64)
     np.maximum.at(largest, index, table.counts)
     return int(largest.sum())

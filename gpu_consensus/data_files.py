@@ -143,8 +143,8 @@ def write_labels(
     if path.suffix.lower() == ".npy":
         write_atomic(path, lambda file: np.save(file, labels))
         return
-    pairs = zip(labels, confidence, strict=True)
-    lines = ["label,confidence", *(f"{label},{c:.6f}" for label, c in pairs)]
+    rows = zip(labels, confidence, strict=True)
+    lines = ["label,confidence", *(f"{label},{c:.6f}" for label, c in rows)]
     text = "\n".join(lines) + "\n"
     write_atomic(path, lambda file: file.write(text.encode()))
 
@@ -251,8 +251,8 @@ def _head(path: Path, header: bool | None) -> _Head:
         (line, first), *more = islice(rows, 2)
     below = more[0][1] if more else []
     if header is None:
-        pairs = zip(first, below, strict=False)
-        named = any(_is_word(cell) and _is_number(under) for cell, under in pairs)
+        columns = zip(first, below, strict=False)
+        named = any(_is_word(cell) and _is_number(under) for cell, under in columns)
         header = named or (not below and any(_is_word(cell) for cell in first))
     if not header:
         return _Head([], first, delimiter, 0)
@@ -326,13 +326,13 @@ def _opened(path: Path) -> Iterator[TextIO]:
 
 
 def _delimiter(path: Path) -> str | None:
-    """Return what stands between cells, None for blanks; look at the first line."""
+    """Return the delimiter of cells, None for blanks, from the first line."""
     with _opened(path) as file:
         line = next((line for line in file if line.strip()), "")
     if not line:
         raise ValueError(f"{str(path)!r} is empty; it should hold one object a line.")
     usual = _DELIMITERS[path.suffix.lower()]
-    bare = "".join(line.split('"')[::2])  # what is not in quotes
+    bare = "".join(line.split('"')[::2])  # text outside quotes
     if usual != "\t" and "," in bare:
         return ","
     return ";" if usual != "\t" and ";" in bare else usual
@@ -358,20 +358,20 @@ def _kept(where: str, drop: Sequence[str], names: list[str], size: int) -> list[
 def _columns(
     where: str, wanted: Sequence[str], names: list[str], size: int
 ) -> list[int]:
-    found = []
+    columns = []
     for name in wanted:
         if names.count(name) > 1:
             raise ValueError(
                 f"{where} has several columns {name!r}; give the number, from 0."
             )
         if name in names:
-            found.append(names.index(name))
+            columns.append(names.index(name))
         elif name.isdecimal() and int(name) < size:
-            found.append(int(name))
+            columns.append(int(name))
         else:
             listed = ", ".join(names) if names else f"0..{size - 1}"
             raise ValueError(f"{where} has no column {name!r}; it has {listed}.")
-    return found
+    return columns
 
 
 def _is_number(text: str) -> bool:

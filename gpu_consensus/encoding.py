@@ -66,22 +66,22 @@ def encode_known(
 
 
 def translate(
-    codes: npt.NDArray[Any], found: npt.NDArray[Any], categories: npt.NDArray[Any]
+    codes: npt.NDArray[Any], labels: npt.NDArray[Any], categories: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """Turn codes of the labels ``found`` into codes of ``categories``.
+    """Turn codes of ``labels`` into codes of ``categories``.
 
     Returns the codes and how many labels ``categories`` does not have.
     """
-    if {found.dtype.kind, categories.dtype.kind} in ({"M"}, {"m"}):
-        common = np.result_type(found, categories)  # days and seconds can be equal
-        found, categories = found.astype(common), categories.astype(common)
+    if {labels.dtype.kind, categories.dtype.kind} in ({"M"}, {"m"}):
+        common = np.result_type(labels, categories)  # days and seconds can be equal
+        labels, categories = labels.astype(common), categories.astype(common)
     known = {label: code for code, label in enumerate(_items(categories))}
     n_labels = len(categories)
     to_known = np.array(
-        [known.get(label, n_labels) for label in _items(found)] + [n_labels],
+        [known.get(label, n_labels) for label in _items(labels)] + [n_labels],
         dtype=np.int64,
     )
-    missing_before = int(np.count_nonzero(codes == len(found)))
+    missing_before = int(np.count_nonzero(codes == len(labels)))
     codes = to_known[codes]
     return codes, int(np.count_nonzero(codes == n_labels)) - missing_before
 
@@ -94,18 +94,18 @@ def count_codes(codes: npt.NDArray[Any], n_labels: int) -> npt.NDArray[np.int64]
     counts = np.zeros(n_labels + 1, dtype=np.int64)
     for begin in range(0, codes.size, _COUNTED_AT_ONCE):
         piece = codes[begin : begin + _COUNTED_AT_ONCE]
-        found = np.bincount(piece, minlength=n_labels + 1)
-        if len(found) > n_labels + 1:
+        in_piece = np.bincount(piece, minlength=n_labels + 1)
+        if len(in_piece) > n_labels + 1:
             raise ValueError(
-                f"a code is {len(found) - 1} but should be at most K_i={n_labels}, "
+                f"a code is {len(in_piece) - 1} but should be at most K_i={n_labels}, "
                 "which means missing."
             )
-        counts += found
+        counts += in_piece
     return counts
 
 
 def category_array(labels: list[Any]) -> npt.NDArray[Any]:
-    """Make an array that holds the labels exactly: of objects if it must be."""
+    """Make an array that holds the labels exactly; its dtype is object if need be."""
     kinds = {type(label) for label in labels}
     if len(kinds) == 1 and kinds <= {bool, int, float, str}:
         array = np.asarray(labels)
@@ -124,11 +124,11 @@ def _encode(labels: Any, where: str) -> CodesAndCategories:
         if isinstance(labels.dtype, np.dtype):
             return _encode(labels.to_numpy(), where)
         # categories, strings, times with a zone: pandas has or finds the codes fast
-        found, uniques = labels.factorize()
-        return _relabel(found, *_encode(uniques.to_numpy(), where))
+        numbers, uniques = labels.factorize()
+        return _relabel(numbers, *_encode(uniques.to_numpy(), where))
     if isinstance(labels, np.ma.MaskedArray):
         present = ~np.ma.getmaskarray(labels)
-        return _spread(present, *_encode(labels.data[present], where))
+        return _place_codes(present, *_encode(labels.data[present], where))
     if hasattr(labels, "__array__"):
         array = np.asarray(labels)
     else:
@@ -146,34 +146,36 @@ def _encode(labels: Any, where: str) -> CodesAndCategories:
         return _unique(array)
     if kind in "if":
         values, present = _split_numbers(array, where)
-        return _spread(present, *_unique(values))
+        return _place_codes(present, *_unique(values))
     if kind in "mM":
         present = ~np.isnat(array)
-        return _spread(present, *_unique(array[present]))
+        return _place_codes(present, *_unique(array[present]))
     raise TypeError(
         f"{where} has labels of type {array.dtype}; use integers, strings or other "
         "hashable labels."
     )
 
 
-def _spread(
+def _place_codes(
     present: npt.NDArray[np.bool_],
     codes: npt.NDArray[np.int64],
     categories: npt.NDArray[Any],
 ) -> CodesAndCategories:
-    """Put the codes of the labels that are present where these are."""
+    """Return codes of all objects: those given where ``present``, else "missing"."""
     if present.all():
         return codes, categories
-    spread = np.full(present.shape, len(categories), dtype=np.int64)
-    spread[present] = codes
-    return spread, categories
+    all_codes = np.full(present.shape, len(categories), dtype=np.int64)
+    all_codes[present] = codes
+    return all_codes, categories
 
 
 def _relabel(
-    found: npt.NDArray[Any], codes: npt.NDArray[np.int64], categories: npt.NDArray[Any]
+    numbers: npt.NDArray[Any],
+    codes: npt.NDArray[np.int64],
+    categories: npt.NDArray[Any],
 ) -> CodesAndCategories:
     """Codes of objects, from a number into ``codes`` or -1 (missing) for each."""
-    return np.append(codes, len(categories))[found], categories
+    return np.append(codes, len(categories))[numbers], categories
 
 
 def _as_array(labels: Any, where: str) -> npt.NDArray[Any]:
@@ -247,9 +249,9 @@ def _encode_strings(array: npt.NDArray[Any]) -> CodesAndCategories:
     """Hash fixed-width strings: np.unique sorts them all, which takes far longer."""
     starts = range(0, array.size, _STRINGS_AT_ONCE)
     pieces = (array[start : start + _STRINGS_AT_ONCE].tolist() for start in starts)
-    found, labels = _number(chain.from_iterable(pieces), array.size)
+    numbers, labels = _number(chain.from_iterable(pieces), array.size)
     rank, ordered = _sort(labels)
-    return rank[found], np.array(ordered, dtype=array.dtype)
+    return rank[numbers], np.array(ordered, dtype=array.dtype)
 
 
 def _encode_objects(array: npt.NDArray[Any], where: str) -> CodesAndCategories:
@@ -260,7 +262,7 @@ def _encode_objects(array: npt.NDArray[Any], where: str) -> CodesAndCategories:
     if any(issubclass(kind, np.generic) for kind in kinds):
         array = np.fromiter(map(_item, array), dtype=object, count=array.size)
     try:
-        found, labels = _number(array, array.size)
+        numbers, labels = _number(array, array.size)
     except TypeError:
         for label in array:
             try:
@@ -280,7 +282,7 @@ def _encode_objects(array: npt.NDArray[Any], where: str) -> CodesAndCategories:
         ]
     )
     categories = category_array(ordered)
-    return _relabel(found, *_spread(~missing, rank, categories))
+    return _relabel(numbers, *_place_codes(~missing, rank, categories))
 
 
 def _item(label: Any) -> Any:
@@ -293,8 +295,8 @@ def _item(label: Any) -> Any:
 def _number(items: Iterable[Any], size: int) -> tuple[npt.NDArray[np.int64], list[Any]]:
     """Number the different items as they appear; the loop itself runs in C."""
     first: defaultdict[Any, int] = defaultdict(count().__next__)
-    found = np.fromiter(map(first.__getitem__, items), dtype=np.int64, count=size)
-    return found, list(first)
+    numbers = np.fromiter(map(first.__getitem__, items), dtype=np.int64, count=size)
+    return numbers, list(first)
 
 
 def _sort(labels: list[Any]) -> tuple[npt.NDArray[np.int64], list[Any]]:

@@ -1,4 +1,4 @@
-"""The ensemble: many clusterings of the same objects, held as small integers."""
+"""The ensemble: many clusterings of the same objects, stored as small integers."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ class Ensemble:
         if not hasattr(codes, "dtype"):
             codes = np.asarray(codes)
         arrays = tuple(
-            found if isinstance(found, np.ndarray) else category_array(list(found))
-            for found in map(to_host, categories)
+            labels if isinstance(labels, np.ndarray) else category_array(list(labels))
+            for labels in map(to_host, categories)
         )
         new._fill(codes, sizes, arrays, to_host(marginals), weights)
         return new
@@ -167,7 +167,7 @@ class Ensemble:
                 f"n_labels[{wrong[0]}]={n_labels[wrong[0]]} should be in 0..{most}, "
                 f"because {codes.dtype} codes include one for missing."
             )
-        if [len(found) for found in categories] != n_labels.tolist():
+        if [len(labels) for labels in categories] != n_labels.tolist():
             raise ValueError(
                 "categories do not fit n_labels; give one array of K_i labels per "
                 "partition."
@@ -191,7 +191,7 @@ class Ensemble:
     def _freeze(self) -> None:
         self._codes = read_only(self._codes)
         self._offsets = read_only(self._offsets)
-        self._categories = tuple(read_only(found) for found in self._categories)
+        self._categories = tuple(read_only(labels) for labels in self._categories)
         self._marginals = read_only(self._marginals)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Features at the door: any table of finite numbers to a float array or CSR."""
+"""Checked features: any table of finite numbers to a float array or CSR."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def count_distinct_rows(X: Any, at_most: int) -> int:
     2
     """
     seen: set[bytes] = set()
-    step = max(64, 2 * at_most)  # most often the first step tells
+    step = max(64, 2 * at_most)  # the first step is mostly enough
     for begin in range(0, X.shape[0], step):
         seen.update(_row_bytes(to_host(X[begin : begin + step])))
         if len(seen) >= at_most:
@@ -68,7 +68,7 @@ def count_distinct_rows(X: Any, at_most: int) -> int:
     return len(seen)
 
 
-def column_spread(X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def column_deviation(X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Standard deviation of each column of dense features, 1 where it is constant."""
     n = X.shape[0]
     mean = np.asarray(X.mean(axis=0, dtype=np.float64))
@@ -76,9 +76,9 @@ def column_spread(X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     for rows in _blocks(X):
         squares += ((X[rows] - mean) ** 2).sum(axis=0)
     constant = (X.min(axis=0) == X.max(axis=0)) | (squares == 0)
-    spread: npt.NDArray[np.float64] = np.sqrt(squares / n)
-    spread[constant] = 1
-    return spread
+    deviation: npt.NDArray[np.float64] = np.sqrt(squares / n)
+    deviation[constant] = 1
+    return deviation
 
 
 def _frame(X: Any) -> npt.NDArray[Any]:

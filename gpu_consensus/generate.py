@@ -294,25 +294,25 @@ def drop_labels(ensemble: Any, share: float, random_state: Any = None) -> Ensemb
         categories.append(ens.categories[i][used])
     return Ensemble.from_codes(
         after,
-        [len(found) for found in categories],
+        [len(labels) for labels in categories],
         ens.weights,
         categories=categories,
     )
 
 
 class _CodeTable:
-    """The (n_partitions, n_samples) codes while they are being filled."""
+    """The (n_partitions, n_samples) codes, filled one by one."""
 
     def __init__(self, maker: Maker, n_partitions: int) -> None:
         shape = (n_partitions, maker.X.shape[0])
-        self.lift = maker.lift
+        self.to_device = maker.to_device
         self.codes: Codes = maker.empty(shape)
         self.n_labels = np.zeros(n_partitions, dtype=np.int64)
 
     def put(self, i: int, codes: Codes, n_labels: int) -> None:
         if codes.dtype.itemsize > self.codes.dtype.itemsize:
             self.codes = self.codes.astype(codes.dtype)
-        self.codes[i] = self.lift(codes)
+        self.codes[i] = self.to_device(codes)
         self.n_labels[i] = n_labels
 
 
@@ -340,7 +340,7 @@ def _run(
 
 
 def _is_narrow(X: Any, base: Any) -> bool:
-    """Whether k-means on these features is mostly Python, which threads share."""
+    """Whether k-means on these features spends its time in Python, under the GIL."""
     small = X.shape[0] < _FEW_ROWS and X.shape[1] < _FEW_COLUMNS
     return isinstance(base, str) and small and not is_sparse(X)
 

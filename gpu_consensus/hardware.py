@@ -20,7 +20,7 @@ def cpu_model() -> str:
 
 
 def memory_gb() -> float | None:
-    """Return the size of the memory, None where the system does not tell."""
+    """Return the size of the memory, None where the system does not say."""
     try:
         size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

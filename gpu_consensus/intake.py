@@ -1,4 +1,4 @@
-"""The door: what users call labels, turned into codes."""
+"""Labels as users give them, turned into codes."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def encode_all(
     rows: list[Codes] = []
     categories, marginals = [], []
     for i, column in enumerate(columns):
-        encoded, found = encode(column, f"partition {i}")
+        encoded, labels = encode(column, f"partition {i}")
         if rows and len(encoded) != len(rows[0]):
             raise ValueError(
                 f"partition {i} has {len(encoded)} labels but partition 0 has "
                 f"{len(rows[0])}; give every partition one label per object, -1 "
                 "where it is missing."
             )
-        rows.append(encoded.astype(np.min_scalar_type(len(found))))
-        categories.append(found)
-        marginals.append(count_codes(rows[i], len(found)))
+        rows.append(encoded.astype(np.min_scalar_type(len(labels))))
+        categories.append(labels)
+        marginals.append(count_codes(rows[i], len(labels)))
     if not rows:
         raise ValueError("the ensemble is empty; at least one partition is needed.")
-    sizes = np.array([len(found) for found in categories], dtype=np.int64)
+    sizes = np.array([len(labels) for labels in categories], dtype=np.int64)
     codes = np.empty((len(rows), len(rows[0])), dtype=np.min_scalar_type(sizes.max()))
     for i in range(len(rows)):
         codes[i] = rows[i]

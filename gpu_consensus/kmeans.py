@@ -1,7 +1,7 @@
 """k-means on the CPU: one loop for Euclidean and cosine (spherical), dense and sparse.
 
 A basic partition needs to be good and different from the others, not at the end of its
-descent, so the loop may be told to learn from a sample of the rows and to stop early.
+descent, so options make the loop learn from a sample of the rows and stop early.
 """
 
 from __future__ import annotations
@@ -190,10 +190,10 @@ def _lloyd(rows: Rows, centroids: Floats, max_iter: int) -> tuple[Labels, Floats
     labels = np.full(rows.n_samples, -1, dtype=np.int32)
     can_move = rows.has_direction()
     for _ in range(max_iter):
-        found = assign(rows, centroids)
-        if np.array_equal(found, labels):
+        new_labels = assign(rows, centroids)
+        if np.array_equal(new_labels, labels):
             return labels, centroids
-        labels = found
+        labels = new_labels
         _fill_empty(rows, labels, centroids, can_move)
         centroids = rows_module.means(rows, labels, centroids)
     return assign(rows, centroids), centroids
@@ -211,9 +211,9 @@ def _first_rows(
     """Draw rows to begin with from ``n_seeded`` of them, or from all if too few."""
     if n_seeded < rows.n_samples:
         sample = _draw_sample(rows.n_samples, n_seeded, rng)
-        found = _draw_rows(rows.take(sample), n_clusters, init, rng)
-        if len(found) == n_clusters:
-            return np.asarray(sample[found])
+        drawn = _draw_rows(rows.take(sample), n_clusters, init, rng)
+        if len(drawn) == n_clusters:
+            return np.asarray(sample[drawn])
     return _draw_rows(rows, n_clusters, init, rng)
 
 
@@ -228,10 +228,10 @@ def _draw_rows(
     exact and a draw is one integer.
     """
     careful = init == "k-means++"
-    found: list[int] = []
+    chosen: list[int] = []
     apart = np.where(rows.has_direction(), rows.half.dtype.type(np.inf), 0)
     weights, n_candidates = apart > 0, 1
-    while len(found) < n_clusters:
+    while len(chosen) < n_clusters:
         ends = weights.cumsum(dtype=np.int64)
         if ends[-1] == 0:
             break
@@ -239,14 +239,14 @@ def _draw_rows(
         candidates = ends.searchsorted(drawn, side="right")
         left = np.minimum(apart, rows.distances(candidates))
         best = int(left.sum(axis=1).argmin())
-        found.append(int(candidates[best]))
+        chosen.append(int(candidates[best]))
         apart = left[best]
         weights = apart > 0
         if careful and weights.any():
             # rounded up, so that no distinct row is out of reach
             weights = np.ceil(apart / apart.max() * 2.0**30).astype(np.int64)
             n_candidates = 2 + int(np.log(n_clusters))
-    return np.asarray(found, dtype=np.intp)
+    return np.asarray(chosen, dtype=np.intp)
 
 
 def _fill_empty(

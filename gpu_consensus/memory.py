@@ -1,4 +1,4 @@
-"""How much memory there is, asked before a large piece of it is taken."""
+"""How much memory is free, checked before much of it is taken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_consensus.arrays import size_text
 
 
 def check_memory(what: str, nbytes: int, memory_limit: int | None, cure: str) -> None:
-    """Raise an error if ``nbytes`` cannot be had, before any work is done.
+    """Raise an error if ``nbytes`` are not free, before any work is done.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def _machine_memory(table: Path) -> int | None:
 
 
 class _Files(NamedTuple):
-    """Where a version of Linux's control groups keeps what, below sys/fs/cgroup."""
+    """The files of one version of Linux's control groups, below sys/fs/cgroup."""
 
     folder: str
     limit: str
@@ -114,7 +114,7 @@ def _left(group: Path, files: _Files) -> int | None:
 
 
 def _read(path: Path) -> str:
-    """Return what the kernel says; nothing where it does not, as on other systems."""
+    """Return what a file of the kernel says; nothing where there is none."""
     try:
         return path.read_text(encoding="ascii")
     except OSError:

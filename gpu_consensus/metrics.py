@@ -393,9 +393,9 @@ def _sum_of_distances(rows: Any) -> float:
     strip = max(1, BLOCK // rows.shape[0])
     total = 0.0
     for start in range(0, rows.shape[0], strip):
-        found = distances(rows[start : start + strip], rows[start:])
+        block = distances(rows[start : start + strip], rows[start:])
         # Pairs within the strip are there twice, those with later rows once.
-        total += float(found.sum() - found[:, : found.shape[0]].sum() / 2)
+        total += float(block.sum() - block[:, : block.shape[0]].sum() / 2)
     return total
 
 
@@ -412,6 +412,6 @@ def _sparse_distances(rows: Any, others: Any) -> FloatArray:
     squares *= -2.0
     squares += norms
     squares += norms[: len(squares), None]
-    np.fill_diagonal(squares, 0.0)  # an object and itself: else rounding would count
+    np.fill_diagonal(squares, 0.0)  # an object and itself: exactly 0, without rounding
     squares = np.maximum(squares, 0.0)
     return np.sqrt(squares)

@@ -1,4 +1,4 @@
-"""What options a function takes: its signature says so, and nothing else does."""
+"""What options a function takes, read from its signature."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_consensus.checks import unknown_name
 
 
 def option_names(function: Callable[..., Any]) -> list[str]:
-    """Return what a function takes by name beside its first argument, the data.
+    """Return the names of a function's arguments after the first, the data.
 
     Examples
     --------
@@ -30,9 +30,9 @@ def check_options(
     Parameters
     ----------
     name : str
-        How the message calls the function.
+        The name of the function in the message.
     function : callable
-        One that takes any name (``**options``) sees to them itself.
+        If it takes any name (``**options``), it checks them itself.
     options : iterable of str
         Names of options.
 
@@ -55,7 +55,7 @@ def check_options(
 
 
 def finds_n_clusters(function: Callable[..., Any]) -> bool:
-    """Whether a method can do without being told the number of clusters.
+    """Whether a method does not need the number of clusters.
 
     Examples
     --------

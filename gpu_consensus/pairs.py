@@ -45,10 +45,10 @@ class Pairs:
         if len(values) > 1:
             order = np.argsort(group_of, kind="stable")
             codes, n_labels = codes[order], n_labels[order]
-        held = backend.resident(np.ascontiguousarray(codes))
+        resident = backend.resident(np.ascontiguousarray(codes))
         ends = np.cumsum(np.bincount(group_of)).tolist()
         self._groups = [
-            (float(weight), held[begin:end], n_labels[begin:end])
+            (float(weight), resident[begin:end], n_labels[begin:end])
             for weight, begin, end in zip(values, [0, *ends], ends, strict=False)
             if weight > 0
         ]
@@ -66,10 +66,10 @@ class Pairs:
         """Return the weights of "same label" and of "both present"; counts if equal."""
         shape = (len(rows), len(columns))
         same, both = np.zeros(shape), np.zeros(shape)
-        for weight, held, n_labels in self._groups:
-            found = self.backend.pairs(held, n_labels, rows, columns)
-            same += weight * found.same
-            both += weight * found.both
+        for weight, codes, n_labels in self._groups:
+            counts = self.backend.pairs(codes, n_labels, rows, columns)
+            same += weight * counts.same
+            both += weight * counts.both
         return same, both
 
     @property

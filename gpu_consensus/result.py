@@ -74,8 +74,8 @@ class Centroids:
             row_weight=weight,
             row_table=self.row_table,
         )
-        found = assigned.assignment[0]
-        result: npt.NDArray[np.int32] = found.astype(np.int32)
+        nearest = assigned.assignment[0]
+        result: npt.NDArray[np.int32] = nearest.astype(np.int32)
         absent = codes[self.useful] == ens.n_labels[self.useful, None]
         result[absent.all(axis=0)] = -1
         return result
@@ -106,7 +106,7 @@ class Consensus:
     proba : ndarray of shape (n_samples, n_clusters) or None
         Probability of each cluster, from methods that have one (EM).
     details : mapping
-        What else a method tells; its docstring says what.
+        Further results, as the docstring of the method says.
     """
 
     labels: npt.NDArray[np.int32]

@@ -25,11 +25,11 @@ _SHORT = 0.5  # seconds in which a terminal or a pipe should have taken a line
 _patience = 0.6
 _raises = True
 _heard: signal.Signals | None = None
-_said = threading.Event()
+_was_reported = threading.Event()
 
 
 class Terminated(KeyboardInterrupt):
-    """The program was told to end by SIGTERM; it cleans up as after Ctrl-C."""
+    """SIGTERM ends the program; it cleans up as after Ctrl-C."""
 
 
 def watch_signals() -> None:
@@ -55,7 +55,7 @@ def be_patient(seconds: float) -> None:
 
 
 def leave_to_watcher() -> None:
-    """Raise nothing from here on: the program is done and only has to go away."""
+    """Raise nothing from here on: the program is done and only has to exit."""
     global _raises
     _raises = False
 
@@ -73,8 +73,8 @@ def say_ended(error: BaseException) -> int:
 
     That is 128 and the number of the signal, as in shells.
     """
-    told = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
-    number = _heard or told
+    default = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+    number = _heard or default
     _say(number)
     return 128 + number
 
@@ -109,12 +109,12 @@ def _tidy(number: signal.Signals) -> None:
     with contextlib.suppress(OSError, ValueError):
         if sys.stderr.isatty():
             sys.stderr.write(_SHOW_CURSOR)
-    if not _said.is_set():
+    if not _was_reported.is_set():
         _say(number)
 
 
 def _say(number: signal.Signals) -> None:
-    _said.set()
+    _was_reported.set()
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(f"gpu-consensus: {_WORDS[number]}\n")
         sys.stderr.flush()

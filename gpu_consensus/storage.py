@@ -69,8 +69,8 @@ def save(
 ) -> None:
     """Write the parts of an ensemble to ``path``."""
     path = check_path("path", path).resolve()
-    lists = [_plain(found) for found in categories]
-    odd = [i for i, found in enumerate(lists) if found is None]
+    lists = [_plain(labels) for labels in categories]
+    odd = [i for i, labels in enumerate(lists) if labels is None]
     if odd:
         warn(
             f"the labels of partition {odd[0]} are neither numbers nor strings and "
@@ -135,10 +135,10 @@ def load(path: str | os.PathLike[str], *, mmap: bool) -> Stored:
         )
     n_labels = np.asarray(meta["n_labels"], dtype=np.int64)
     categories = [
-        np.arange(size) if found is None else category_array(found)
-        for size, found in zip(n_labels, meta["categories"], strict=True)
+        np.arange(size) if labels is None else category_array(labels)
+        for size, labels in zip(n_labels, meta["categories"], strict=True)
     ]
-    if any(_plain(found) is None for found in categories):
+    if any(_plain(labels) is None for labels in categories):
         raise ValueError("its labels are neither numbers nor strings")
     return Stored(
         codes,
@@ -154,8 +154,8 @@ def verify(stored: Stored) -> None:
     end = 0
     for i, k_i in enumerate(stored.n_labels.tolist()):
         begin, end = end, end + k_i + 1
-        found = count_codes(stored.codes[i], k_i)
-        if not np.array_equal(found, stored.marginals[begin:end]):
+        counts = count_codes(stored.codes[i], k_i)
+        if not np.array_equal(counts, stored.marginals[begin:end]):
             raise ValueError(f"the labels of partition {i} are not those saved")
 
 
@@ -255,7 +255,7 @@ def _explain_failure(path: Path) -> Iterator[None]:
 
 
 def _write_codes(file: BinaryIO, codes: npt.NDArray[Any]) -> None:
-    """As ``np.save``, which would write all at once and hear no signal meanwhile."""
+    """As ``np.save``, but in parts: one large write would delay signals."""
     head = {
         "descr": np.lib.format.dtype_to_descr(codes.dtype),
         "fortran_order": False,
@@ -282,7 +282,7 @@ def _replace(path: Path, write: Callable[[BinaryIO], object], *relied_on: Path) 
 
 @contextmanager
 def _listed(*paths: Path) -> Iterator[None]:
-    """Know files, and a new folder, as unfinished."""
+    """Register files, and a new folder, as unfinished."""
     _unfinished.update(paths)
     try:
         yield
@@ -308,7 +308,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _make_folder(path: Path) -> bool:
-    """Make a folder; whether it was not there before."""
+    """Make a folder; return whether it is new."""
     try:
         path.mkdir()
     except FileExistsError:
@@ -348,7 +348,7 @@ def _is_alone(handle: int | None) -> bool:
 
 
 def _sync(handle: int | None) -> None:
-    """Bring the names in a folder to the disk, before what relies on them."""
+    """Write the names in a folder to disk, before anything relies on them."""
     if handle is not None:
         with suppress(OSError):  # not every file system can
             os.fsync(handle)

@@ -12,8 +12,8 @@ from typing import Any
 class SharedSetting:
     """A setting of the whole process: the first in makes it, the last out ends it.
 
-    Contexts that put back what they found undo one another when threads leave in
-    another order than they came.
+    Contexts that restore the setting they began with would undo one another when
+    threads leave in another order than they entered.
 
     Parameters
     ----------

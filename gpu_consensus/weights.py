@@ -11,7 +11,7 @@ _ROUNDING = 1e-12  # by how much equal weights may differ once they sum to 1
 
 
 def useful_partitions(n_labels: IntArray, weights: FloatArray) -> npt.NDArray[np.intp]:
-    """Return the partitions that say something: with a weight and with labels.
+    """Return the partitions that count: those with a weight and with labels.
 
     Examples
     --------

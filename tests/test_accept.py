@@ -40,7 +40,7 @@ def ran(tmp_path_factory):
     """A whole run on a machine with two devices: report, JSON, page and lines told."""
     output, lines = tmp_path_factory.mktemp("accept") / "accept.json", []
     with emulated(SMALL, SMALL), no_self_test():
-        report = accept.accept(output, sizes=TINY, tell=lines.append)
+        report = accept.accept(output, sizes=TINY, log=lines.append)
     page = output.with_suffix(".txt").read_text(encoding="utf-8")
     return report, output.read_text(encoding="utf-8"), page, lines
 
@@ -86,7 +86,7 @@ def test_it_runs_to_the_end_and_says_that_this_was_no_gpu(ran):
 
 def test_every_method_kernel_and_device_took_part(ran):
     report, _, _, _ = ran
-    checks = step(report, "agreement")["found"]["checks"]
+    checks = step(report, "agreement")["results"]["checks"]
     assert {one["state"] for one in checks} == {"passed"}
     names = [one["name"] for one in checks]
     for method in METHODS:
@@ -96,10 +96,10 @@ def test_every_method_kernel_and_device_took_part(ran):
     assert {"lambda_consensus", "two threads at once", "device 0", "device 1"} <= {
         *names
     }
-    timed = step(report, "kernels")["found"]["kernels"]
+    timed = step(report, "kernels")["results"]["kernels"]
     assert {one["kernel"] for one in timed} == {one.name for one in all_kernels()}
     assert all(one["seconds"] > 0 and one["launches"] > 0 for one in timed)
-    fit = step(report, "fit")["found"]
+    fit = step(report, "fit")["results"]
     assert fit["labels_that_differ"] == 0
     assert fit["device"]["from_host"]["n"] == fit["on_cpu"]["n"] == TINY.n_fit
 
@@ -146,7 +146,7 @@ def test_a_wrong_kernel_fails(few, monkeypatch, capsys, tmp_path):
     )
     report = json.loads(output.read_text())
     assert report["state"] == "failed"
-    checks = step(report, "agreement")["found"]["checks"]
+    checks = step(report, "agreement")["results"]["checks"]
     (wrong,) = (x for x in checks if x["name"] == "assign of many objects, resident")
     assert wrong["reason"] == "9000 of 9000 clusters differ from NumPy's"
 
@@ -183,7 +183,7 @@ def test_interrupted_it_leaves_what_was_measured(monkeypatch, tmp_path):
     assert report["interrupted"] is True
     assert report["state"] == "interrupted"
     assert [one["state"] for one in report["steps"]] == ["passed", "unfinished"]
-    assert step(report, "agreement")["found"] == {"so_far": 7}
+    assert step(report, "agreement")["results"] == {"so_far": 7}
     assert "INTERRUPTED in step 'agreement'" in output.with_suffix(".txt").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "accept.json",
@@ -286,10 +286,10 @@ def test_the_page_of_a_gpu_names_what_is_slow(ran):
     report.update(gpu=True, why_no_gpu="")
     roof = {"copy_bytes_per_s": 9e12, "shared_bytes_per_s": 9e13, "launch_s": 3e-5}
     pinned = {"to_device_bytes_per_s": 1.5e9, "to_host_bytes_per_s": 1.5e9}
-    step(report, "roofs")["found"].update(
+    step(report, "roofs")["results"].update(
         roof, transfers={"pageable": pinned, "pinned": pinned}
     )
-    kernels = step(report, "kernels")["found"]["kernels"]
+    kernels = step(report, "kernels")["results"]["kernels"]
     for one in kernels:
         one.update(seconds=0.123456)
         if "share" in one:
@@ -298,13 +298,13 @@ def test_the_page_of_a_gpu_names_what_is_slow(ran):
     kernels[1].update(share=0.1, seconds=1e-6)  # a launch decides that
     times = {"import_s": 1.234, "context_s": 0.2, "process_s": 12.3}
     times |= {"first_kcc_s": 0.0034, "second_kcc_s": 0.0012}
-    step(report, "startup")["found"].update(cold=times, warm=times)
+    step(report, "startup")["results"].update(cold=times, warm=times)
     made = {"seconds": 12.3, "adjusted_rand": 0.98}
-    step(report, "generation")["found"].update(
+    step(report, "generation")["results"].update(
         {"n_partitions": 10, "n_samples": 10**6, "n_features": 16}
         | {"cuml": made, "scikit-learn": {**made, "seconds": 1.0}}
     )
-    step(report, "fit")["found"]["ratio"] = 0.5
+    step(report, "fit")["results"]["ratio"] = 0.5
     verdict.judge(report)
     page = accept.render(report)
     assert max(map(len, page.splitlines())) <= 100

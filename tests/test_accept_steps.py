@@ -14,7 +14,7 @@ from cudaemu import DeviceSpec, configured
 
 from gpu_consensus.accept import kernels, large_fit, machine, roofs, startup
 from gpu_consensus.accept.generation import compare_generation
-from gpu_consensus.accept.private import told
+from gpu_consensus.accept.private import redact
 from gpu_consensus.accept.run import Context, NotRun, Sizes, Step, new_entry, run_step
 from gpu_consensus.backends.cuda_source import (
     all_kernels,
@@ -32,7 +32,7 @@ def run_alone(run, sizes=TINY, **found):
     one = Step("alone", run)
     entry = new_entry(one)
     context = Context(sizes, float("inf"), False)
-    context.found.update(found)
+    context.results.update(found)
     run_step(one, context, entry)
     return entry
 
@@ -52,14 +52,14 @@ def run_alone(run, sizes=TINY, **found):
 )
 def test_paths_are_left_out_of_what_is_told(monkeypatch, text, left):
     monkeypatch.setattr(Path, "home", lambda: Path("/home/al b"))
-    assert told(text) == left
+    assert redact(text) == left
 
 
 def test_names_are_left_out_of_what_is_told(monkeypatch):
     monkeypatch.setattr(getpass, "getuser", lambda: "alice")
     monkeypatch.setattr(socket, "gethostname", lambda: "lab7.example.org")
     error = OSError("alice has no file on lab7 or lab7.example.org")
-    assert told(error) == "OSError: <name> has no file on <name> or <name>"
+    assert redact(error) == "OSError: <name> has no file on <name> or <name>"
 
 
 def test_a_gpu_is_known_by_the_files_of_its_driver(monkeypatch, tmp_path):
@@ -144,8 +144,8 @@ def test_where_events_are_mute_the_host_keeps_time(monkeypatch):
         monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda start, end: 0.0)
         entry = run_alone(roofs.measure_roofs)
     assert entry["state"] == "passed"
-    assert "host's clock" in entry["found"]["timed_by"]
-    assert entry["found"]["copy_bytes_per_s"] > 0
+    assert "host's clock" in entry["results"]["timed_by"]
+    assert entry["results"]["copy_bytes_per_s"] > 0
 
 
 def test_missing_pinned_memory_is_told_and_no_failure(monkeypatch):
@@ -158,7 +158,9 @@ def test_missing_pinned_memory_is_told_and_no_failure(monkeypatch):
         monkeypatch.setattr(roofs, "_pinned", refuse)
         entry = run_alone(roofs.measure_roofs)
     assert entry["state"] == "passed"
-    assert entry["found"]["transfers"]["pinned"].startswith("not run: CUDARuntimeError")
+    assert entry["results"]["transfers"]["pinned"].startswith(
+        "not run: CUDARuntimeError"
+    )
 
 
 def test_generation_by_cuml_beside_scikit_learn():
@@ -166,8 +168,8 @@ def test_generation_by_cuml_beside_scikit_learn():
         entry = run_alone(compare_generation)
     assert entry["state"] == "passed", entry
     for name in ("cuml", "scikit-learn"):
-        assert entry["found"][name]["seconds"] > 0
-        assert entry["found"][name]["adjusted_rand"] > 0.7
+        assert entry["results"][name]["seconds"] > 0
+        assert entry["results"][name]["adjusted_rand"] > 0.7
 
 
 def test_a_cpu_that_is_too_slow_gets_fewer_objects(monkeypatch):
@@ -176,7 +178,7 @@ def test_a_cpu_that_is_too_slow_gets_fewer_objects(monkeypatch):
     with emulated(SMALL):
         entry = run_alone(large_fit.fit_both)
     assert entry["state"] == "passed", entry
-    found = entry["found"]
+    found = entry["results"]
     assert found["cpu"] == "numpy"
     assert found["on_cpu"]["n"] == found["device_as_cpu"]["from_host"]["n"] < TINY.n_fit
     assert found["device"]["from_host"]["n"] == TINY.n_fit

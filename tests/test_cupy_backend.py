@@ -34,7 +34,7 @@ from gpu_consensus.backends.cuda_source import (
     count_kernel,
     source,
 )
-from gpu_consensus.backends.launch_plan import count_groups, plan_assign
+from gpu_consensus.backends.launch_plan import histogram_groups, plan_assign
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.recipe import TableRecipe
 from gpu_consensus.backends.streamed_codes import StreamedCodes
@@ -442,7 +442,7 @@ def test_plans_fit_every_device_and_every_size():
                 assert plan.tiles[-1][1] == n_restarts * k
                 width = dict(plan.kernel.defines)["CHUNKS"] * 4
                 assert all(end - begin <= width for begin, end in plan.tiles)
-            groups, bins = count_groups(offsets, 10, limit // 4)
+            groups, bins = histogram_groups(offsets, 10, limit // 4)
             assert groups[0] == 0
             assert groups[-1] == len(sizes)
             assert (np.diff(groups) >= 1).all()

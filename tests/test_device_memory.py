@@ -3,6 +3,7 @@
 Allocations are made to fail one after the other, every one once, and from a size on.
 """
 
+import importlib
 import warnings
 
 import kernel_matrix
@@ -28,7 +29,7 @@ from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
 from gpu_consensus.loop import count_by_cluster
 from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods.climbs import bytes_beside, climb_all
+from gpu_consensus.methods.climbs import climb_all, climb_bytes
 from gpu_consensus.methods.kcc import KccRule
 
 CASE = {"n": 65, "n_labels": 5, "n_clusters": 4, "n_restarts": 2, "repeat": 1}
@@ -277,7 +278,7 @@ def test_codes_leave_the_climbs_their_room(emulated_cupy, monkeypatch):
             with monkeypatch.context() as patch:
                 patch.setattr(Launcher, "free_memory", lambda gpu: 0)  # one at a time
                 climb_all(held, np.full(2, 1), np.arange(min(n, 40)), (0, 1))
-            assert device.peak - before <= bytes_beside(n)
+            assert device.peak - before <= climb_bytes(n)
 
 
 @pytest.mark.filterwarnings("ignore:the device has no memory left for:UserWarning")

@@ -8,7 +8,7 @@ from nvrtc import ARCHITECTURES, Problem, record
 from nvrtc.readme import SECTION
 from readme_tables import PATH, stored
 
-from gpu_consensus.backends.launch_plan import count_groups
+from gpu_consensus.backends.launch_plan import histogram_groups
 
 N, FEW, MANY = 5000, 2, 108  # objects, and multiprocessors of two devices
 PROBLEM = Problem(10)
@@ -65,7 +65,7 @@ def test_blocks_and_grids_are_as_stated(multiprocessors):
     for name, (_, block, _) in NUMBERS.items():
         if name != "assign":
             assert {launch.block for launch in found[name]} == {tuple(block)}, name
-    groups, _ = count_groups(OFFSETS, PROBLEM.n_clusters, 12 << 10)
+    groups, _ = histogram_groups(OFFSETS, PROBLEM.n_clusters, 12 << 10)
     assert np.diff(groups).max() == 4
     work = {
         "count": (N, 2048),

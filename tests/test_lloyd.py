@@ -174,7 +174,7 @@ class ProbabilisticVoting(Rule):
 
     def table(self, counts, absent=None):
         size = np.maximum(self.segments.sum(counts), 1)
-        return (1 - counts / self.segments.spread(size)).astype(np.float32), None
+        return (1 - counts / self.segments.to_labels(size)).astype(np.float32), None
 
     def objective(self, counts, absent):
         table, _ = self.table(counts, absent)

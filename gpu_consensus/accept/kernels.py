@@ -1,4 +1,4 @@
-"""The time of every kernel beside what the device could do at best."""
+"""The time of every kernel, compared with the best that the device could do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.accept.clock import Clock, TimedLauncher
-from gpu_consensus.accept.private import told
-from gpu_consensus.accept.run import Context, Found, NotRun
+from gpu_consensus.accept.private import redact
+from gpu_consensus.accept.run import Context, JsonObject, NotRun
+from gpu_consensus.backends import require_device
 from gpu_consensus.backends.cuda_add_rem_add import climb_waves
 from gpu_consensus.backends.cupy_backend import CupyBackend
 from gpu_consensus.ensemble import Ensemble
@@ -23,7 +24,7 @@ from gpu_consensus.methods.sec import SecRule
 SLOW = 0.4
 """A kernel below this share of its roof is called slow."""
 SHORT = 5e-5
-"""Below so many seconds a launch decides the time of a kernel, and not its work."""
+"""Below this many seconds the launch, not the work, decides the time of a kernel."""
 _MISSING = 0.1
 _SHARE = 0.4  # of the time that is left when the step begins
 
@@ -42,24 +43,23 @@ class Case(NamedTuple):
     """How these were counted; empty for kernels that have no such bound."""
 
 
-def time_kernels(context: Context, found: Found) -> str:
+def time_kernels(context: Context, results: JsonObject) -> str:
     """Time every kernel in typical launches of the backend."""
-    roofs = context.found.get("roofs", {})
+    roofs = context.results.get("roofs", {})
     if not {"copy_bytes_per_s", "shared_bytes_per_s"} <= roofs.keys():
         raise NotRun("the roofs of the device were not measured.")
-    backend = CupyBackend()
-    clock = Clock(backend.xp)
+    clock = Clock(require_device())
     gpu = TimedLauncher(clock)
-    backend.gpu = gpu
-    found["timed_by"] = clock.how
-    found["slow_below"] = SLOW
-    entries: list[Found] = []
-    found["kernels"] = entries
+    backend = CupyBackend(gpu)
+    results["timed_by"] = clock.how
+    results["slow_below"] = SLOW
+    entries: list[JsonObject] = []
+    results["kernels"] = entries
     wrong = []
     stop = (1 - _SHARE) * context.left()
-    for case in _cases(backend, context):
+    for case in _cases(backend, gpu, context):
         context.advance(1, f"{case.kernel}, {case.what}")
-        entry: Found = {"kernel": case.kernel, "what": case.what}
+        entry: JsonObject = {"kernel": case.kernel, "what": case.what}
         entries.append(entry)
         if context.left() < stop:
             entry["not_run"] = "the time for this step was up"
@@ -67,7 +67,7 @@ def time_kernels(context: Context, found: Found) -> str:
         try:
             seconds, launches = _median(gpu, case, context.sizes.repeats)
         except Exception as error:
-            entry["failed"] = told(error)
+            entry["failed"] = redact(error)
             wrong.append(f"{case.kernel}, {case.what}: {entry['failed']}")
             continue
         entry.update(seconds=seconds, launches=launches)
@@ -76,14 +76,14 @@ def time_kernels(context: Context, found: Found) -> str:
                 formula=case.formula,
                 device_bytes=case.device_bytes,
                 shared_bytes=case.shared_bytes,
-                **_beside(case, seconds, roofs),
+                **_against_roof(case, seconds, roofs),
             )
     return wrong[0] if wrong else ""
 
 
 def _median(gpu: TimedLauncher, case: Case, repeats: int) -> tuple[float, int]:
     """Return seconds of the kernel in a call, and its launches there."""
-    case.call()  # compiled now, if not before
+    case.call()  # compiles it, if nothing did before
     gpu.take(case.kernel)
     taken = []
     for _ in range(repeats):
@@ -92,7 +92,7 @@ def _median(gpu: TimedLauncher, case: Case, repeats: int) -> tuple[float, int]:
     return statistics.median(seconds for seconds, _ in taken), taken[-1][1]
 
 
-def _beside(case: Case, seconds: float, roofs: Found) -> Found:
+def _against_roof(case: Case, seconds: float, roofs: JsonObject) -> JsonObject:
     """Return the time at the roof, which roof that is, and the share of it."""
     times = {
         "device memory": case.device_bytes / roofs["copy_bytes_per_s"],
@@ -115,17 +115,19 @@ def _draw(rng: np.random.Generator, n: int, r: int, k_i: int) -> npt.NDArray[Any
     return codes
 
 
-def _cases(backend: CupyBackend, context: Context) -> Iterator[Case]:
+def _cases(
+    backend: CupyBackend, gpu: TimedLauncher, context: Context
+) -> Iterator[Case]:
     sizes, rng = context.sizes, np.random.default_rng(0)
     r = sizes.r_kernels
-    n = max(32, min(sizes.n_kernels, backend.gpu.free_memory() // (12 * r)))
+    n = max(32, min(sizes.n_kernels, gpu.free_memory() // (12 * r)))
     ens = Ensemble.from_codes(_draw(rng, n, r, 10), [10] * r)
     codes = backend.to_device(ens.codes)
     yield from _assign_cases(backend, codes, ens.offsets, "K_i=10")
     yield from _count_cases(backend, codes, ens.offsets, rng)
     yield from _table_cases(backend, codes, ens, rng)
     yield from _soft_cases(backend, codes[:, : n // 4], ens.offsets, rng)
-    yield from _pair_cases(backend, ens, sizes.n_pairs, codes)
+    yield from _pair_cases(backend, gpu, ens, sizes.n_pairs, codes)
     del codes, ens
     for k_i, size, sort in ((50, n // 2, "8-bit"), (300, n // 4, "16-bit")):
         offsets = np.arange(r + 1) * (k_i + 1)
@@ -289,7 +291,11 @@ def _soft_cases(
 
 
 def _pair_cases(
-    backend: CupyBackend, ens: Ensemble, n_pairs: int, codes: Any
+    backend: CupyBackend,
+    gpu: TimedLauncher,
+    ens: Ensemble,
+    n_pairs: int,
+    codes: Any,
 ) -> Iterator[Case]:
     m = min(n_pairs, ens.n_samples)
     r = ens.n_partitions
@@ -307,13 +313,13 @@ def _pair_cases(
     starts = np.arange(min(few.shape[1], 64))
     # every sum is below that, so that climbs go on
     threshold = (1, 2)
-    held = backend.to_device(few)
+    resident = backend.to_device(few)
     yield Case(
         "add_rem_add",
         f"{len(starts)} climbs among {few.shape[1]} objects",
         lambda: climb_waves(
-            backend.gpu,
-            held,
+            gpu,
+            resident,
             n_labels,
             starts,
             threshold,

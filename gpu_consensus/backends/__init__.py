@@ -1,4 +1,4 @@
-"""Where arrays live: the only code of the package that knows.
+"""Where arrays live: only this package knows.
 
 Algorithms are written once, above :class:`~gpu_consensus.backends.protocol.Backend`.
 """
@@ -56,14 +56,14 @@ def choose_backend(
     backend : {"auto", "cupy", "numba", "numpy"} or Backend
         An object with every member of the Protocol is returned as it is.
     codes : array or None
-        Where they are decides, if they are on a device.
+        If they are on a device, "auto" means "cupy".
     n_jobs : int, optional
         Threads of a CPU backend.
     lookups : int, optional
         n r K n_init, the size of the work: "auto" takes a device for codes on the host,
         or numba, where that pays for its start. The number of codes by default.
     """
-    n_threads(n_jobs)  # a wrong number is wrong on every backend
+    n_threads(n_jobs)  # check it whichever backend is chosen
     if not isinstance(backend, str):
         return _check_backend(backend, codes)
     check_choice("backend", backend, NAMES)
@@ -121,7 +121,7 @@ def _automatic(codes: Any, lookups: int | None) -> str:
 
 @functools.cache
 def _warn_of_broken_cupy() -> None:
-    """Say once that a device may lie idle: somebody installed CuPy to use it."""
+    """Warn once that a device may be unused although CuPy is installed."""
     if importlib.util.find_spec("cupy") is not None:
         reason = why_cupy_is_broken()
         if reason:

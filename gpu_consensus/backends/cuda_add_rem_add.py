@@ -1,4 +1,4 @@
-"""AddRemAdd climbs on a CUDA device, a block each, in waves."""
+"""AddRemAdd climbs on a CUDA device, one block per climb, in waves."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpu_consensus.backends.profiling import stage
 from gpu_consensus.checks import IntArray
 from gpu_consensus.progress import Advance
 
-_BLOCKS = 16  # of a wave, for each multiprocessor
-_PROBES = 32  # slots of the table that are tried; then a set stays unknown
+_BLOCKS = 16  # blocks of a wave per multiprocessor
+_PROBES = 32  # slots of the table to try before a set counts as unknown
 
 
 def climb_waves(
@@ -88,7 +88,7 @@ def climb_waves(
             gpu.launch(
                 kernel, (here,), (kernel.threads,), (*head, np.int32(begin), *tail)
             )
-            part = tuple(xp.asnumpy(found[:here]) for found in (totals, n_flips, slots))
+            part = tuple(xp.asnumpy(array[:here]) for array in (totals, n_flips, slots))
             parts.append(part)
             for x in np.flatnonzero(part[2] < 0).tolist():
                 members[begin + x] = np.packbits(xp.asnumpy(states[x]) & 1)

@@ -39,8 +39,8 @@ class Launcher:
     def constant(self, array: npt.NDArray[Any]) -> Any:
         """Return a small array on the device, where it stays as long as this object.
 
-        It is known by its contents, so whoever changes it gets another. What is not
-        asked for any more goes first when there are many.
+        It is looked up by contents: a host array that was changed gives another one.
+        When there are many, those unused for longest are dropped.
         """
         key = (array.dtype.str, array.shape, array.tobytes())
         there = self._constants.pop(key, None)
@@ -54,7 +54,7 @@ class Launcher:
     def check(self, codes: Codes | None, **arrays: Any) -> None:
         """Raise an error for a NumPy array among those that should be on the device.
 
-        CuPy would hand its first bytes to the kernel as if they were an address.
+        CuPy would pass its first bytes to the kernel as if they were an address.
         """
         if codes is not None and not on_device(codes):
             raise TypeError(
@@ -78,7 +78,7 @@ class Launcher:
     ) -> None:
         """Run a kernel, asking for shared memory where it needs much.
 
-        An empty grid is no work; CuPy would make one block of it.
+        An empty grid is not launched; CuPy would make it one block.
         """
         if 0 in grid:
             return
@@ -94,7 +94,7 @@ class Launcher:
         return (min(-(-work // per_block), 32 * self.n_processors),)
 
     def rows(self, codes: Codes, offsets: Offsets) -> tuple[Any, ...]:
-        """Return what every kernel over objects begins with."""
+        """Return the first arguments of every kernel over objects."""
         codes, stride = self.strided(codes)
         return (
             codes,
@@ -111,7 +111,7 @@ class Launcher:
         return codes, codes.strides[0] // codes.itemsize
 
     def free_memory(self) -> int:
-        """Return bytes that can still be had, those that CuPy keeps among them."""
+        """Return free bytes of the device, including those that CuPy's pool keeps."""
         pool = self.xp.get_default_memory_pool()
         free = self.device.mem_info[0] + pool.free_bytes()
         if pool.get_limit():

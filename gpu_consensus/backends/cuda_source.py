@@ -41,8 +41,8 @@ class Kernel(NamedTuple):
     def macros(self) -> str:
         """The macros as text for the front.
 
-        As options they would cost CuPy an empty compilation per form and process, by
-        which it learns what the options mean.
+        As compiler options they would cost one more, empty, compilation per form and
+        process, with which CuPy checks the options.
         """
         return "".join(f"#define {name} {value}\n" for name, value in self.defines)
 
@@ -104,7 +104,7 @@ def shared_read_kernel() -> Kernel:
 
 
 def measuring_kernels() -> list[Kernel]:
-    """Return every form that measures a device, and no method needs."""
+    """Return every form that only measures a device; no method needs these."""
     return [shared_read_kernel()]
 
 
@@ -140,7 +140,7 @@ def source(file: str) -> str:
 
 
 def kernel_folder() -> Path:
-    """Return where the kernels are: in the package, or beside it in a checkout."""
+    """Return where the kernels are: in the package, or next to it in a checkout."""
     package = Path(__file__).parents[1]
     for folder in (package / "cuda_kernels", package.parent / "cuda_kernels"):
         if (folder / "prelude.cuh").is_file():

@@ -53,12 +53,17 @@ class CupyBackend:
     """All primitives of :class:`gpu_consensus.backends.protocol.Backend` in CUDA.
 
     Results are those of the numpy backend, bit for bit, where the Protocol says so.
+
+    Parameters
+    ----------
+    gpu : Launcher, optional
+        What launches the kernels.
     """
 
     name = "cupy"
 
-    def __init__(self) -> None:
-        self._gpu = Launcher()
+    def __init__(self, gpu: Launcher | None = None) -> None:
+        self._gpu = Launcher() if gpu is None else gpu
         self.xp: Any = self._gpu.xp
 
     def to_device(self, array: Any) -> Any:
@@ -69,7 +74,7 @@ class CupyBackend:
             return upload(self.xp, array)
 
     def to_host(self, *arrays: Any) -> Any:
-        """See the Protocol: where errors of all work before show.
+        """See the Protocol; errors of all earlier work are raised here.
 
         Several are packed on the device, so that the host waits once.
         """
@@ -81,7 +86,7 @@ class CupyBackend:
         try:
             with cuda_errors():
                 packed = self.xp.empty(int(ends[-1]), np.int64)
-        except MemoryError:  # one after the other needs none, and is only slower
+        except MemoryError:  # one after the other needs no memory, and is slower
             return tuple(None if x is None else self.to_host(x) for x in arrays)
         for array, place in zip(arrays, places, strict=True):
             if array is not None:
@@ -95,7 +100,7 @@ class CupyBackend:
     def resident(self, codes: Codes, reserve: int = 0) -> Any:
         """See the Protocol: on the device if they fit, else streamed."""
         if on_device(codes):
-            array: Any = codes  # NumPy's type has a device that is only a name
+            array: Any = codes  # typed Any: in NumPy's type a device is only a name
             there = array.device.id
             if there != self._gpu.device.id:
                 raise ValueError(
@@ -120,7 +125,7 @@ class CupyBackend:
     def blocks(
         self, resident: Any, n_restarts: int, memory_limit: int | None
     ) -> Iterator[tuple[slice, Codes]]:
-        """See the Protocol; also what the caller computes with a range must fit."""
+        """See the Protocol; what the caller computes for a range must fit too."""
         free, scratch = self._gpu.free_memory(), 32 * n_restarts
         limit = free // 4 if memory_limit is None else memory_limit
         if isinstance(resident, StreamedCodes):
@@ -204,7 +209,7 @@ class CupyBackend:
         _, n_restarts, n_clusters = table.shape
         shape, xp = (n_restarts, codes.shape[1]), self.xp
         with room_for(f"the clusters of {shape[1]} objects", _FEWER):
-            found = Assigned(
+            assigned = Assigned(
                 xp.empty(shape, smallest_unsigned(n_clusters)),
                 xp.empty(shape, np.float32) if best else None,
                 xp.empty(shape, np.float32) if gap else None,
@@ -212,12 +217,12 @@ class CupyBackend:
 
         def one_part(rows: slice) -> None:
             assign_rows(
-                self._gpu, rows, codes, offsets, table, row_weight, row_table, found
+                self._gpu, rows, codes, offsets, table, row_weight, row_table, assigned
             )
 
         with stage("assign"):
             in_parts(xp, one_part, shape[1])
-        return found
+        return assigned
 
     def scores(
         self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]

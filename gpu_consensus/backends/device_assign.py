@@ -20,9 +20,9 @@ def assign_rows(
     table: Table,
     row_weight: npt.NDArray[np.float32] | None,
     row_table: Table | None,
-    found: Assigned,
+    assigned: Assigned,
 ) -> None:
-    """Assign a range of objects and write what is asked for into ``found``."""
+    """Assign a range of objects and write what is asked for into ``assigned``."""
     xp = gpu.xp
     rows_of_codes = gpu.rows(codes[:, rows], offsets)
     _, n_restarts, n_clusters = table.shape
@@ -37,7 +37,7 @@ def assign_rows(
     )
     shape = (n_restarts, n_rows)
     winner = xp.empty(shape, np.int32)
-    keep = found.best is not None or found.gap is not None or plan.continues
+    keep = assigned.best is not None or assigned.gap is not None or plan.continues
     lowest: Any = xp.empty(shape, np.float32) if keep else NULL
     second: Any = xp.empty(shape, np.float32) if keep else NULL
     together = max(1, gpu.shared_per_processor // (plan.shared + 1024))
@@ -68,8 +68,8 @@ def assign_rows(
             ),
             shared=plan.shared,
         )
-    found.assignment[:, rows] = winner
-    if found.best is not None:
-        found.best[:, rows] = lowest
-    if found.gap is not None:
-        xp.subtract(second, lowest, out=found.gap[:, rows])
+    assigned.assignment[:, rows] = winner
+    if assigned.best is not None:
+        assigned.best[:, rows] = lowest
+    if assigned.gap is not None:
+        xp.subtract(second, lowest, out=assigned.gap[:, rows])

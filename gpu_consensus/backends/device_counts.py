@@ -16,7 +16,7 @@ from gpu_consensus.backends.cuda_launcher import (
 )
 from gpu_consensus.backends.cuda_source import count_kernel, weigh_kernel
 from gpu_consensus.backends.device_memory import in_parts
-from gpu_consensus.backends.launch_plan import count_groups
+from gpu_consensus.backends.launch_plan import histogram_groups
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts, Offsets
 
 
@@ -30,7 +30,7 @@ def count_rows(
 ) -> None:
     """Add objects by label and cluster to counts (S, R, K), in place."""
     n_restarts, n_clusters = counts.shape[1:]
-    groups, bins = count_groups(offsets, n_clusters, gpu.shared_free // 4)
+    groups, bins = histogram_groups(offsets, n_clusters, gpu.shared_free // 4)
     work = (len(groups) - 1) * n_restarts
 
     def one_part(rows: slice) -> None:

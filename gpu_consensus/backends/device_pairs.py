@@ -1,4 +1,4 @@
-"""Pair counts on the host of codes and tiles that need not fit the device."""
+"""Pair counts for the host; neither codes nor tiles have to fit the device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_consensus.backends.protocol import PairCounts
 from gpu_consensus.backends.streamed_codes import StreamedCodes
 
 _PAIR_BYTES = 8  # two counts
-_LITTLE = 8 << 10  # bytes that are tried however little memory seems to be free
+_LITTLE = 8 << 10  # bytes to try even if less memory seems to be free
 
 
 def count_pairs(
@@ -25,9 +25,9 @@ def count_pairs(
     rows: npt.NDArray[np.intp],
     columns: npt.NDArray[np.intp],
 ) -> PairCounts:
-    """Do ``Backend.pairs`` of the Protocol, in tiles that are halved to fit.
+    """Compute ``Backend.pairs`` of the Protocol, in tiles that are halved to fit.
 
-    Of codes that are streamed, a tile takes those of its own objects along.
+    Where codes are streamed, each tile copies those of its own objects.
     """
     shape = (len(rows), len(columns))
     same, both = np.empty(shape, np.int32), np.empty(shape, np.int32)
@@ -48,14 +48,14 @@ def count_pairs(
                         raise MemoryError(str(reason)) from error
             # here, not above: an error that is being handled keeps its arrays alive
             go_on(gpu.xp, size, "pairs")
-            # others of this size are not tried
+            # do not try this size again
             limit = _needed(resident, len(left), len(right)) - 1
         todo += _halves(*tile)
     return PairCounts(same, both)
 
 
 def _needed(resident: Any, n_rows: int, n_columns: int) -> int:
-    """Return the bytes of a tile, with the codes that it takes along."""
+    """Return the bytes of a tile, including the codes copied for it."""
     numbers = _PAIR_BYTES * (n_rows * n_columns + n_rows + n_columns)
     if not isinstance(resident, StreamedCodes):
         return numbers

@@ -32,7 +32,8 @@ def make_tables(
 ) -> tuple[Table, Table | None]:
     """Return the table of a recipe, (S, R, K), and its row table, on the device.
 
-    Counts, absent weights and norms (r, R, K) are there. SEC makes its own norms.
+    Counts, absent weights and norms (r, R, K) are on the device. SEC makes its own
+    norms.
     """
     xp, (n_rows, *columns) = gpu.xp, counts.shape
     n_partitions, n_columns = len(recipe.offsets) - 1, columns[0] * columns[1]
@@ -44,7 +45,7 @@ def make_tables(
         size, square = xp.empty(shape, np.int64), xp.empty(shape, np.int64)
         empty, row_table = xp.empty(shape, np.uint8), None
         is_sec = recipe.present_weight is not None
-        heavy = xp.empty(shape, np.int64) if is_sec else NULL
+        marginal_weighted = xp.empty(shape, np.int64) if is_sec else NULL
         gpu.launch(
             table_kernel("table_sums", recipe.utility),
             gpu.grid(n_partitions * n_columns, 256),
@@ -58,7 +59,7 @@ def make_tables(
                 size,
                 square,
                 empty,
-                heavy,
+                marginal_weighted,
             ),
         )
         if recipe.present_weight is not None:
@@ -72,7 +73,7 @@ def make_tables(
                 (
                     square,
                     empty,
-                    heavy,
+                    marginal_weighted,
                     NULL if absent is None else absent,
                     gpu.constant(recipe.present_weight),
                     np.int32(n_partitions),

@@ -1,9 +1,9 @@
-"""Loops over objects on the host, one after another, that have a compiled form.
+"""Loops that visit objects one after another on the host and have a compiled form.
 
 Each has a reference in NumPy, where the method that needs it lives, and a compiled form
-that takes arrays and changes arrays; both give the same bits. Which one runs is decided
-here, by the size of the work: what is compiled takes time to load, unless this process
-uses compiled code already.
+that takes arrays and changes arrays; both give the same bits. This module decides by
+the size of the work which one runs: compiled code takes time to load, unless this
+process has loaded it already.
 
 ==========  ================================  ====================
 loop        reference                         work
@@ -65,7 +65,7 @@ def compiled_loops(use: bool) -> Iterator[None]:
 
 
 def pays(loop: str, work: int) -> bool:
-    """Whether so much work pays for the compiled form of a loop."""
+    """Whether this much work pays for loading the compiled form of a loop."""
     if _asked is None:
         is_loaded = "gpu_consensus.backends.numba_jit" in sys.modules
         enough = is_loaded or work >= _LOOPS[loop].least_work

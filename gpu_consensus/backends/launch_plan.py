@@ -92,7 +92,7 @@ def _pieces(offsets: Offsets, lines: int) -> npt.NDArray[np.int32]:
     return np.asarray(pieces, dtype=np.int32)
 
 
-def count_groups(
+def histogram_groups(
     offsets: Offsets, n_clusters: int, most: int
 ) -> tuple[npt.NDArray[np.int32], int]:
     """Put up to four partitions together whose histograms fit ``most`` bins.

@@ -31,7 +31,7 @@ COEFFICIENTS = (
 )
 _SQRT_2 = 1.4142135623730951
 LOOKUP_BITS = 22
-"""Functions of counts of so many bits are looked up."""
+"""Values for counts below 2 to this power are looked up in a table."""
 
 
 def log2(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

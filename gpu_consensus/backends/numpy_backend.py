@@ -218,7 +218,7 @@ def n_threads(n_jobs: int | None) -> int:
 
 
 def asked_threads() -> int | None:
-    """Return the number of threads that the environment asks for, if it does."""
+    """Return the number of threads that the environment sets, or None."""
     asked = os.environ.get("GPU_CONSENSUS_NUM_THREADS", "").strip()
     if not asked:
         return None
@@ -234,7 +234,7 @@ def smallest_unsigned(n_clusters: int) -> npt.DTypeLike:
 def _count_all(
     codes: Codes, offsets: Offsets, assignment: Assignment, sign: int, out: Counts
 ) -> None:
-    """Add all objects to counts (S, R, K), or take them off."""
+    """Add all objects to counts (S, R, K), or subtract them."""
     _, n_restarts, n_clusters = out.shape
     width = n_restarts * (n_clusters + 1)
     first = (np.arange(n_restarts) * (n_clusters + 1))[:, None]

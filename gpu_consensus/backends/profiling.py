@@ -9,7 +9,7 @@ from typing import Any
 
 
 def stage(name: str) -> AbstractContextManager[Any]:
-    """Name a stage for Nsight, where CuPy is at work and nvtx is installed."""
+    """Name a stage for Nsight, where CuPy is loaded and nvtx is installed."""
     annotate = _nvtx() if "cupy" in sys.modules else None
     return nullcontext() if annotate is None else annotate(f"gpu_consensus.{name}")
 

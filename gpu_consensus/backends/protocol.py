@@ -1,4 +1,4 @@
-"""The seam: what a backend must do, written once.
+"""What a backend must do: the interface between algorithms and hardware.
 
 Shapes, everywhere the same:
 
@@ -49,7 +49,7 @@ class PairCounts(NamedTuple):
 
 
 class Backend(Protocol):
-    """Few, fat primitives over label codes.
+    """A few large primitives over label codes.
 
     Every backend is tested against one triple-loop oracle. "Equal" means every bit.
     """
@@ -59,23 +59,23 @@ class Backend(Protocol):
     """The array library: numpy, or cupy."""
 
     def to_device(self, array: Any) -> Any:
-        """Copy an array to where this backend computes; nothing on the host."""
+        """Copy an array to where this backend computes, if it is not there yet."""
         ...
 
     def to_host(self, *arrays: Any) -> Any:
-        """Copy arrays of this backend to the host; on the host they are the same.
+        """Copy arrays of this backend to the host, if they are not there yet.
 
-        One array gives an array. Several, which then are of 64-bit numbers, give a
-        tuple and cross in one copy; None stays None.
+        One array gives an array. Several arrays, which must hold 64-bit numbers, give a
+        tuple and are copied together; None stays None.
         """
         ...
 
     def resident(self, codes: Codes, reserve: int = 0) -> Any:
         """Return codes of an ensemble where they stay during a fit.
 
-        They leave ``reserve`` bytes to the caller, or are not kept on a device. What
-        this returns has a ``shape``, and a slice of it holds the codes of some
-        partitions likewise.
+        A device keeps them only if ``reserve`` bytes stay free for the caller. The
+        result has a ``shape``, and a slice of it holds the codes of some partitions in
+        the same way.
         """
         ...
 
@@ -113,7 +113,7 @@ class Backend(Protocol):
     ) -> LabelSums:
         """Sum counts (S, R, K) over the labels of each partition. Equal.
 
-        Counts and sums are on the host: objectives and norms are made of them there.
+        Counts and sums are on the host, where objectives and norms are made from them.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""How a table is made from counts: data that crosses the seam, and its formulas.
+"""How a table is made from counts: the recipe that a backend gets, and its formulas.
 
-A rule of the loop that has a recipe hands the recipe to the backend, never itself. The
-formulas here, in NumPy, are what every backend has to equal, bit for bit.
+A rule that has a recipe passes the recipe, never itself, to the backend. The formulas
+here, in NumPy, are what every backend has to equal, bit for bit.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def lp_norm(p: int) -> Callable[[Array, Segments], FloatArray]:
 
     def norm(n: Array, segments: Segments) -> FloatArray:
         peak = np.maximum(segments.max(n), 1)
-        powers = segments.sum(power(n / segments.spread(peak), p))
+        powers = segments.sum(power(n / segments.to_labels(peak), p))
         return np.asarray(peak * powers ** (1.0 / p))
 
     return norm
@@ -126,7 +126,9 @@ def sec_weights(recipe: TableRecipe, sums: LabelSums, absent: Array | None) -> I
     go with the marginals.
     """
     assert recipe.present_weight is not None
-    weight = np.repeat(sums.heavy.sum(axis=0)[None], len(sums.heavy), axis=0)
+    weight = np.repeat(
+        sums.marginal_weighted.sum(axis=0)[None], len(sums.marginal_weighted), axis=0
+    )
     if absent is not None:
         weight = weight - absent
     everybody = recipe.present_weight[:, None, None]
@@ -160,12 +162,12 @@ def fill_table(
         unlabelled = segments.sum(marginals) == 0
         marginals[segments.missing[unlabelled]] = 1  # no division by zero
         n = segments.filled(counts[begin:end], marginals)
-        below = norm if norm is None else segments.spread(norm[first:last])
-        weight = segments.spread(recipe.weights[first:last])[:, None, None]
+        below = norm if norm is None else segments.to_labels(norm[first:last])
+        weight = segments.to_labels(recipe.weights[first:last])[:, None, None]
         block = as_table(weight * cost(n, segments, below, recipe.power))
         block[segments.missing] = 0.0
-        # a partition in which nothing is present says nothing
-        block[segments.spread(unlabelled)] = 0.0
+        # a partition without present labels adds nothing
+        block[segments.to_labels(unlabelled)] = 0.0
         table[begin:end] = block
     return table
 
@@ -176,20 +178,22 @@ def _category_cost(
     """Return f(e_j, m_k) of mu = sum m^2, the category utility."""
     size = segments.sum(n)
     square = segments.sum(n * n) / (size * size)
-    return np.asarray(1.0 - 2.0 * (n / segments.spread(size)) + segments.spread(square))
+    return np.asarray(
+        1.0 - 2.0 * (n / segments.to_labels(size)) + segments.to_labels(square)
+    )
 
 
 def _entropy_cost(
     n: Array, segments: Segments, norm: FloatArray | None, p: int
 ) -> FloatArray:
-    share = n / segments.spread(segments.sum(n))
+    share = n / segments.to_labels(segments.sum(n))
     return np.asarray(-log2(np.maximum(share, FLOOR)))
 
 
 def _cosine_cost(
     n: Array, segments: Segments, norm: FloatArray | None, p: int
 ) -> FloatArray:
-    return np.asarray(1.0 - n / segments.spread(np.sqrt(segments.sum(n * n))))
+    return np.asarray(1.0 - n / segments.to_labels(np.sqrt(segments.sum(n * n))))
 
 
 def _lp_cost(
@@ -205,15 +209,15 @@ def _majority_cost(
     """Return 1 where a label is not the majority of the cluster; ties to the lowest."""
     n[segments.missing] = -1
     row = np.arange(len(n)).reshape(-1, *[1] * (n.ndim - 1))
-    most = n == segments.spread(segments.max(n))
+    most = n == segments.to_labels(segments.max(n))
     first = np.minimum.reduceat(np.where(most, row, len(n)), segments.starts, axis=0)
-    return np.asarray(row != segments.spread(first), dtype=np.float64)
+    return np.asarray(row != segments.to_labels(first), dtype=np.float64)
 
 
 def _share_cost(
     n: Array, segments: Segments, norm: FloatArray | None, p: int
 ) -> FloatArray:
-    return np.asarray(1.0 - n / segments.spread(segments.sum(n)))
+    return np.asarray(1.0 - n / segments.to_labels(segments.sum(n)))
 
 
 def _spectral_cost(
@@ -227,7 +231,7 @@ def _spectral_row_cost(
     n: Array, segments: Segments, norm: FloatArray | None, p: int
 ) -> FloatArray:
     assert norm is not None
-    return np.asarray(segments.spread(segments.sum(n * n)) / norm / norm)
+    return np.asarray(segments.to_labels(segments.sum(n * n)) / norm / norm)
 
 
 _COSTS: dict[str, Cost] = {
@@ -241,4 +245,4 @@ _COSTS: dict[str, Cost] = {
     "SEC_ROW": _spectral_row_cost,
 }
 UTILITIES = tuple(_COSTS)
-"""What compiled code and kernels number or name them by, in this order."""
+"""Utilities in the order by which compiled code and kernels number or name them."""

@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 
 
 class Segments:
-    """The rows of a table by partition: sums within, and back again."""
+    """The rows of a table by partition: sums over them, values repeated for them."""
 
     def __init__(self, offsets: IntArray) -> None:
         self.offsets = offsets
@@ -60,10 +60,10 @@ class Segments:
     def filled(self, counts: Array, marginals: Array) -> Array:
         """As ``present``, with marginals (S,) for clusters without a member there."""
         n = self.present(counts)
-        empty = self.spread(self.sum(n) == 0)
+        empty = self.to_labels(self.sum(n) == 0)
         return np.where(empty, marginals[:, None, None], n)
 
-    def spread(self, x: Array) -> Array:
+    def to_labels(self, x: Array) -> Array:
         """Repeat one row per partition over its labels: (r, ...) to (S, ...)."""
         return np.repeat(x, self.sizes, axis=0)
 
@@ -90,14 +90,14 @@ def present_marginals(offsets: IntArray, marginals: IntArray) -> PresentMarginal
 class LabelSums(NamedTuple):
     """Sums of counts over the labels of each partition, (r, ...) each.
 
-    ``size`` is sum n, ``square`` sum n^2, ``heavy`` the sum of n times the marginal,
-    ``most`` the largest n, ``entropy`` the sum of n log2 n in the order of the labels
-    where it was asked for. "Missing" does not count.
+    ``size`` is the sum of n, ``square`` of n^2, ``marginal_weighted`` of n times the
+    marginal of the label, and ``entropy`` of n log2 n in the order of the labels, None
+    unless asked for; ``most`` is the largest n. "Missing" does not count.
     """
 
     size: IntArray
     square: IntArray
-    heavy: IntArray
+    marginal_weighted: IntArray
     most: IntArray
     entropy: FloatArray | None = None
 
@@ -105,15 +105,15 @@ class LabelSums(NamedTuple):
 def label_sums(
     offsets: IntArray, counts: Array, marginals: Array, entropy: bool = False
 ) -> LabelSums:
-    """Return the sums of counts (S, ...); a backend may have a quicker one."""
+    """Return the sums of counts (S, ...); a backend may have a quicker form."""
     parts = []
     for first, last in partition_groups(offsets, int(np.prod(counts.shape[1:]))):
         begin, end = offsets[first], offsets[last]
         segments = Segments(offsets[first : last + 1] - begin)
         n = segments.present(counts[begin:end])
-        heavy = n * marginals[begin:end].reshape(-1, *[1] * (n.ndim - 1))
+        marginal_weighted = n * marginals[begin:end].reshape(-1, *[1] * (n.ndim - 1))
         bits = [segments.sum_in_order(x_log2_x(n))] if entropy else []
-        sums = segments.sum(n), segments.sum(n * n), segments.sum(heavy)
+        sums = segments.sum(n), segments.sum(n * n), segments.sum(marginal_weighted)
         parts.append([*sums, segments.max(n), *bits])
     return LabelSums(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 

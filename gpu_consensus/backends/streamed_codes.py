@@ -1,4 +1,4 @@
-"""Codes that are larger than device memory, brought over range by range."""
+"""Codes larger than device memory, copied to the device range by range."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gpu_consensus.warn import warn
 LARGE = 64 << 20
 """Bytes of an array from which it goes to the device without a pinned copy."""
 MOST_PINNED = 256 << 20
-"""Bytes of a pinned buffer at most; CuPy rounds up to such a power of two."""
+"""Largest pinned buffer in bytes; CuPy rounds sizes up to a power of two."""
 
 
 def upload(xp: Any, host: npt.NDArray[Any]) -> Any:
     """Copy a large array to the device.
 
-    ``cupy.asarray`` would first copy all of it to pinned memory, and keep that. What
-    does not lie side by side on the host is made so row by row.
+    ``cupy.asarray`` would first copy all of it to pinned memory, and keep that. Rows
+    that are not contiguous on the host are made so one by one.
     """
     there, stream = xp.empty(host.shape, host.dtype), xp.cuda.get_current_stream()
     by_row = host.ndim > 1 and not host.flags.c_contiguous
@@ -37,13 +37,14 @@ def upload(xp: Any, host: npt.NDArray[Any]) -> Any:
 
 
 class StreamedCodes:
-    """Codes on the host that visit the device through two pinned buffers.
+    """Codes on the host, copied to the device in ranges through two pinned buffers.
 
-    Where the host has no pinned memory left, ordinary memory takes its place.
+    Where the host has no pinned memory left, ordinary memory is used.
 
     While the device works on one range, the next is on its way. The buffers take at
-    most twice ``MOST_PINNED`` bytes of the host, 512 MiB. CuPy keeps them, and two more
-    of every power of two below that other steps asked for: less than twice as much.
+    most twice ``MOST_PINNED`` bytes of the host, 512 MiB. CuPy's pool keeps them, and
+    also smaller ones of earlier steps, two for each power of two: in all less than
+    twice as much.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ class StreamedCodes:
         self._has_pinned_memory = True
 
     def __getitem__(self, partitions: slice) -> StreamedCodes:
-        """Return the codes of some partitions, streamed likewise."""
+        """Return the codes of some partitions, streamed in the same way."""
         part = StreamedCodes(self.xp, self.host[partitions])
         part._has_pinned_memory = self._has_pinned_memory
         return part
@@ -74,7 +75,7 @@ class StreamedCodes:
             Objects in a range; fewer if a pinned buffer would pass ``MOST_PINNED``, or
             if there is no memory for so many.
         scratch : int, default 0
-            Bytes per object that the caller will need beside.
+            Bytes per object that the caller will need besides the codes.
         """
         cuda = self.xp.cuda
         n_samples = self.shape[1]

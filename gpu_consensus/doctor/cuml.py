@@ -1,4 +1,4 @@
-"""A try of cuML's k-means, which makes partitions on a device: no part of a backend."""
+"""A test of cuML's k-means, which makes partitions on a device but is in no backend."""
 
 from __future__ import annotations
 

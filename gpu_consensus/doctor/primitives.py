@@ -1,4 +1,4 @@
-"""Every primitive of a backend with a way to call it, and methods that use them."""
+"""How to call every primitive of a backend, and the methods that use them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Data(NamedTuple):
         return self.ensemble.n_labels
 
     def on(self, backend: Backend) -> Data:
-        """Copy it to where a backend computes."""
+        """Return a copy where a backend computes."""
         codes = backend.resident(self.codes)
         names = self._fields[self._fields.index("codes") + 1 :]
         moved = {name: backend.to_device(getattr(self, name)) for name in names}
@@ -214,7 +214,7 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         d.offsets, b.to_host(d.counts), d.ensemble.marginals.copy(), True
     ),
 }
-"""How each primitive of the seam is called, by its name."""
+"""How each primitive of the Protocol is called, by its name."""
 
 LOOPS: dict[str, Callable[[Any, Data], Any]] = {
     "climbs": lambda b, d: {
@@ -239,7 +239,7 @@ FITS: dict[str, Callable[[Ensemble, dict[str, Any]], Consensus]] = {
     "sec": lambda ens, options: sec(ens, 4, **options),
     "em": lambda ens, options: em(ens, 4, **options),
 }
-"""Methods that between them go through the whole of a backend."""
+"""Methods that together use all of a backend."""
 
 
 def _climbs(backend: Backend, seed: int) -> Iterator[Any]:
@@ -265,10 +265,10 @@ def fit_all(backend: Backend) -> Iterator[tuple[str, Any]]:
     labels[rng.random(labels.shape) < 0.1] = -1
     options = {"backend": backend, "n_jobs": -1, "random_state": 0, "n_init": 4}
     for name, fit in FITS.items():
-        found = fit(Ensemble(labels), options)
+        result = fit(Ensemble(labels), options)
         # em's are close only
-        objective = np.float32(found.objective) if name == "em" else found.objective
-        yield name, {"labels": found.labels, "objective": objective}
+        objective = np.float32(result.objective) if name == "em" else result.objective
+        yield name, {"labels": result.labels, "objective": objective}
 
 
 def _change(call: Callable[..., Any], *arrays: Any) -> Any:
@@ -278,7 +278,7 @@ def _change(call: Callable[..., Any], *arrays: Any) -> Any:
 
 
 def _streamed(backend: Backend, codes: Codes) -> Any:
-    """Return codes that are brought over range by range, where a backend can."""
+    """Return codes that are streamed range by range, if the backend can do that."""
     return StreamedCodes(backend.xp, codes) if on_device(backend.xp.empty(0)) else codes
 
 
@@ -317,7 +317,7 @@ def _complete(ensemble: Ensemble) -> Ensemble:
 
 
 def _refine(data: Data, utility: str) -> Any:
-    """Refine a few objects; how they lie about leaves many moves."""
+    """Refine a few objects from an assignment that leaves many moves."""
     ens, few = data.ensemble, data.few
     codes, assignment = to_host(data.few_codes), to_host(data.before)[:1, few]
     counts = count_by_cluster(

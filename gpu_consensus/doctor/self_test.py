@@ -40,7 +40,7 @@ CASES = (
 )
 _ON_CPU = 4
 _MOST_CLUSTERS = 65_535
-"""So many have tables; above, only what counts is compared."""
+"""With more clusters than this, only ``count`` is compared."""
 
 
 def self_test(backend: Backend) -> str:
@@ -62,8 +62,8 @@ def self_test(backend: Backend) -> str:
         fits = list(fit_all(backend))
     with compiled_loops(False):
         expected = list(fit_all(numpy))
-    for (name, found), (_, right) in zip(fits, expected, strict=True):
-        wrong = _differ(backend, name, found, right)
+    for (name, computed), (_, right) in zip(fits, expected, strict=True):
+        wrong = _differ(backend, name, computed, right)
         if wrong:
             return wrong
     return ""
@@ -89,10 +89,10 @@ def compare(
         if case.n_clusters > _MOST_CLUSTERS and name != "count":
             continue
         with compiled_loops(not on_device(backend.xp.empty(0))):
-            found = call(backend, there)
+            computed = call(backend, there)
         with compiled_loops(False):
             right = call(reference, here)
-        wrong = _differ(backend, name, found, right)
+        wrong = _differ(backend, name, computed, right)
         if wrong:
             return f"{wrong} for {_describe(case)}"
     return ""
@@ -114,12 +114,12 @@ def _describe(case: Case) -> str:
     )
 
 
-def _differ(backend: Backend, name: str, found: Any, right: Any) -> str:
+def _differ(backend: Backend, name: str, computed: Any, right: Any) -> str:
     """Say what differs between two results, or nothing."""
-    pairs = zip(
-        _arrays(backend, name, found), _arrays(backend, name, right), strict=True
+    both = zip(
+        _arrays(backend, name, computed), _arrays(backend, name, right), strict=True
     )
-    for (part, a), (_, b) in pairs:
+    for (part, a), (_, b) in both:
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"{part} gives {a.dtype} {a.shape}, not {b.dtype} {b.shape},"
         wrong = int(np.count_nonzero(a != b))

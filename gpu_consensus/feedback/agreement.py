@@ -1,4 +1,4 @@
-"""Adjusted Rand indices of many pairs of partitions, from counts of the backend."""
+"""Adjusted Rand indices of many pairs of partitions, from counts of a backend."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def agreement(
     [[1.0], [0.571]]
     """
     n_clusters = max(1, int(labels.max(initial=0)) + 1)
-    found = np.empty((ensemble.n_partitions, len(labels)))
+    scores = np.empty((ensemble.n_partitions, len(labels)))
     for some, counts in count_many_by_cluster(
         backend, ensemble.codes, ensemble.offsets, labels, n_clusters
     ):
         for i, start in enumerate(ensemble.offsets[:-1]):
-            found[i, some] = _rand(counts[start : start + ensemble.n_labels[i]])
-    return found
+            scores[i, some] = _rand(counts[start : start + ensemble.n_labels[i]])
+    return scores
 
 
 def mean_pairwise(backend: Backend, ensemble: Ensemble) -> float:
@@ -57,8 +57,8 @@ def mean_pairwise(backend: Backend, ensemble: Ensemble) -> float:
         return float("nan")
     codes = to_host(ensemble.codes).astype(np.int32)
     labels = np.where(codes == ensemble.n_labels[:, None], -1, codes)
-    pairs = agreement(backend, ensemble, labels)[np.triu_indices(r, 1)]
-    known = pairs[~np.isnan(pairs)]
+    scores = agreement(backend, ensemble, labels)[np.triu_indices(r, 1)]
+    known = scores[~np.isnan(scores)]
     return float(known.mean()) if known.size else float("nan")
 
 
@@ -72,7 +72,7 @@ def _rand(counts: IntArray) -> FloatArray:
     chance = first * (second / everyone)
     best = (first + second) / 2
     equal = (together == first) & (together == second)
-    found = np.ones(len(together))
-    np.divide(together - chance, best - chance, out=found, where=~equal)
-    found[common == 0] = np.nan
-    return found
+    rand = np.ones(len(together))
+    np.divide(together - chance, best - chance, out=rand, where=~equal)
+    rand[common == 0] = np.nan
+    return rand

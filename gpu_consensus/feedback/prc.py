@@ -19,7 +19,7 @@ from gpu_consensus.feedback.tilo import check_order, exact_weights, lower_width,
 
 
 class PinchClusters(NamedTuple):
-    """What PRC found.
+    """The result of PRC.
 
     Attributes
     ----------
@@ -98,8 +98,8 @@ def prc(
     >>> graph = np.zeros((6, 6))
     >>> for a, b in [(0, 2), (0, 4), (2, 4), (1, 3), (1, 5), (3, 5), (2, 3)]:
     ...     graph[a, b] = graph[b, a] = 1
-    >>> found = prc(graph, 2, random_state=0)
-    >>> found.labels.tolist(), found.ratios.tolist()
+    >>> result = prc(graph, 2, random_state=0)
+    >>> result.labels.tolist(), result.ratios.tolist()
     ([0, 1, 0, 1, 0, 1], [0.5])
     """
     weights, unit = exact_weights(graph)
@@ -110,11 +110,11 @@ def prc(
         starts = [rng.permutation(len(weights)) for _ in range(n_init)]
     else:
         starts = [check_order(order, len(weights))]
-    found = []
+    orders = []
     for start in starts:
         begin = start.astype(np.int64)
-        found.append((begin, lower_width(weights, begin, len(begin))[0]))
-    vertices, boundary = min(found, key=lambda pair: width(pair[1]))
+        orders.append((begin, lower_width(weights, begin, len(begin))[0]))
+    vertices, boundary = min(orders, key=lambda pair: width(pair[1]))
     queue = [_piece(vertices, boundary, 0)]
     ratios = []
     while len(queue) < n_clusters and queue[0].cut:

@@ -76,27 +76,29 @@ def tilo(graph: Any, order: Any = None, random_state: Any = None) -> Ordering:
     >>> graph = np.zeros((6, 6))
     >>> for a, b in [(0, 2), (0, 4), (2, 4), (1, 3), (1, 5), (3, 5), (2, 3)]:
     ...     graph[a, b] = graph[b, a] = 1
-    >>> found = tilo(graph, order=[0, 1, 2, 3, 4, 5])
-    >>> sorted(found.order[:3].tolist()), float(found.boundary[2])
+    >>> result = tilo(graph, order=[0, 1, 2, 3, 4, 5])
+    >>> sorted(result.order[:3].tolist()), float(result.boundary[2])
     ([0, 2, 4], 1.0)
     """
     weights, unit = exact_weights(graph)
     n = len(weights)
     if order is None:
         rng = np.random.default_rng(seed_sequence(random_state))
-        found = rng.permutation(n).astype(np.int64)
+        vertices = rng.permutation(n).astype(np.int64)
     else:
-        found = check_order(order, n)
-    boundary, shifts = lower_width(weights, found, n)
-    return Ordering(found, np.asarray(boundary * unit), shifts)
+        vertices = check_order(order, n)
+    boundary, shifts = lower_width(weights, vertices, n)
+    return Ordering(vertices, np.asarray(boundary * unit), shifts)
 
 
 def check_order(order: Any, n: int) -> IntArray:
     """Return a copy of an order of n vertices."""
-    found = np.array(order)
-    if found.dtype.kind not in "iu" or not np.array_equal(np.sort(found), range(n)):
+    vertices = np.array(order)
+    if vertices.dtype.kind not in "iu" or not np.array_equal(
+        np.sort(vertices), range(n)
+    ):
         raise ValueError(f"order should hold each of 0..{n - 1} once.")
-    return found.astype(np.int64)
+    return vertices.astype(np.int64)
 
 
 def exact_weights(graph: Any) -> tuple[IntArray, float]:

@@ -11,7 +11,7 @@ from gpu_consensus.generation.store import digest
 
 
 def needs_n_clusters(base: Any) -> bool:
-    """Whether ``base`` is told the number of clusters; raise if it is no clusterer."""
+    """Whether ``base`` takes the number of clusters; raise if it is no clusterer."""
     if isinstance(base, str) and base == "kmeans":
         return True
     if isinstance(base, type):

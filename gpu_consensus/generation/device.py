@@ -53,15 +53,15 @@ def why_not_on_device(X: Any, base: Any) -> str:
 def _keeping_allocator() -> Iterator[None]:
     """Put CuPy's allocator back: cuML's import gives the whole process that of RMM.
 
-    What is free, and limits that the user set, would then be told of a pool that
-    nobody uses any more.
+    Otherwise free memory, and limits set by the user, would be those of a pool that is
+    no longer used.
     """
     cuda = require_device().cuda
     allocator = cuda.get_allocator()
     try:
         yield
     finally:
-        # CuPy lets nobody set it within its `using_allocator`, where nothing changes
+        # inside its `using_allocator` CuPy does not allow it, and nothing changes there
         if cuda.get_allocator() != allocator:
             cuda.set_allocator(allocator)
 
@@ -71,7 +71,7 @@ def _needing_cublas() -> Iterator[None]:
     """Say what is missing where a matrix product finds no cuBLAS."""
     try:
         yield
-    except ImportError as error:  # how CuPy says it
+    except ImportError as error:  # how CuPy words it
         if "cublas" not in str(error).lower():
             raise
         raise BackendError(
@@ -108,7 +108,7 @@ def check_form(X: Any) -> Any:
 
 
 def load_features(X: Any, metric: str) -> Any:
-    """Bring checked features to the device once, rows at unit length for "cosine"."""
+    """Copy checked features to the device once; rows of unit length for "cosine"."""
     xp = require_device()
     if not on_device(X):
         with stage("upload"):
@@ -131,10 +131,10 @@ def column_scale(X: Any, strategy: str) -> npt.NDArray[np.float64] | None:
     """As :func:`views.column_scale`, for features on the device."""
     if strategy != "zipf":
         return None
-    spread: npt.NDArray[np.float64] = to_host(X.std(axis=0)).astype(np.float64)
+    deviation: npt.NDArray[np.float64] = to_host(X.std(axis=0)).astype(np.float64)
     # rounding errors are all the spread that a constant column may show
-    constant = to_host(X.max(axis=0) == X.min(axis=0)) | (spread == 0)
-    return 1 / np.where(constant, 1, spread)
+    constant = to_host(X.max(axis=0) == X.min(axis=0)) | (deviation == 0)
+    return 1 / np.where(constant, 1, deviation)
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ class DeviceMaker:
     scale: npt.NDArray[np.float64] | None
     max_iter: int
 
-    def lift(self, array: Any) -> Any:
-        """Bring an array to the device."""
+    def to_device(self, array: Any) -> Any:
+        """Copy an array to the device."""
         return require_device().asarray(array)
 
     def empty(self, shape: tuple[int, ...]) -> Any:
@@ -161,7 +161,7 @@ class DeviceMaker:
         return require_device().empty(shape, np.uint8)
 
     def describe(self) -> dict[str, Any]:
-        """Say what the call is, for a checkpoint."""
+        """Describe the call, for a checkpoint."""
         return {
             "shape of X": list(self.X.shape),
             "type of X": str(self.X.dtype),
@@ -182,20 +182,22 @@ class DeviceMaker:
         xp = require_device()
         rng = np.random.default_rng(seed)
         n = self.X.shape[0]
-        view = views.draw_view(self.X, self.recipe, self.scale, rng, lift=xp.asarray)
+        view = views.draw_view(
+            self.X, self.recipe, self.scale, rng, to_device=xp.asarray
+        )
         rows = views.draw_rows(n, self.recipe, rng)
         sample = view if rows is None else view[xp.asarray(rows)]
         assert self.recipe.k_range is not None
         k = views.draw_k(sample, self.recipe.k_range, rng)
         model = cuml_kmeans(sample, k, int(rng.integers(2**31)), self.max_iter)
         # empty clusters keep their centroid in cuML, so labels may skip values
-        used, found = xp.unique(model.labels_, return_inverse=True)
+        used, numbers = xp.unique(model.labels_, return_inverse=True)
         n_labels = len(used)
         codes = xp.full(n, n_labels, np.uint8 if n_labels <= 255 else np.uint16)
         if rows is None:
-            codes[:] = found
+            codes[:] = numbers
             return i, codes, n_labels
-        codes[xp.asarray(rows)] = found
+        codes[xp.asarray(rows)] = numbers
         if self.complete:
             others = np.setdiff1d(np.arange(n), rows, assume_unique=True)
             place = xp.asarray(others)
@@ -222,7 +224,7 @@ def _nearest_used(model: Any, used: Any, X: Any) -> Any:
 def wants_device(backend: str, X: Any, base: Any) -> bool:
     """Whether to generate on the device; an explicit "cupy" runs or raises.
 
-    With "auto", features that are there stay there, or a warning says why not.
+    With "auto", features on a device stay there, or a warning says why not.
     """
     if backend == "cupy":
         reason = why_not_on_device(X, base)

@@ -60,14 +60,14 @@ class HostMaker:
     max_iter: int | None
     rows_per_cluster: int | None
     rows: Rows | None
-    lift = staticmethod(np.asarray)
+    to_device = staticmethod(np.asarray)
 
     def empty(self, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
         """Return room for codes."""
         return np.empty(shape, dtype=np.uint8)
 
     def describe(self) -> dict[str, Any]:
-        """Say what the call is, for a checkpoint."""
+        """Describe the call, for a checkpoint."""
         return {
             "shape of X": list(self.X.shape),
             "type of X": str(self.X.dtype),
@@ -119,11 +119,11 @@ class HostMaker:
         k_range = self.recipe.k_range
         k = None if k_range is None else views.draw_k(sample, k_range, rng)
         labels = bases.cluster(self.base, sample, k, int(rng.integers(2**32)))
-        found, categories = encode(labels, f"partition {i}")
+        sample_codes, categories = encode(labels, f"partition {i}")
         n_labels = len(categories)
-        codes = _codes(n, rows, found, n_labels)
+        codes = _codes(n, rows, sample_codes, n_labels)
         if self.complete and rows is not None and n_labels:
-            centroids = centroids_of(sample, found, n_labels, self.metric)
+            centroids = centroids_of(sample, sample_codes, n_labels, self.metric)
             others = _others(n, rows)
             codes[others] = nearest(view[others], centroids, self.metric)
         return codes, n_labels
@@ -159,7 +159,7 @@ def make_maker(
 
 
 def _loses_columns(X: npt.NDArray[Any], rows: Rows) -> bool:
-    """Whether a column is too small beside the largest to be float32 on its scale."""
+    """Whether a column is too small, compared with the largest, for float32."""
     moved = rows.coordinates
     reach = np.maximum(moved.max(axis=0), -moved.min(axis=0))
     varies = X.max(axis=0) > X.min(axis=0)
@@ -169,12 +169,12 @@ def _loses_columns(X: npt.NDArray[Any], rows: Rows) -> bool:
 def _codes(
     n: int,
     rows: npt.NDArray[np.intp] | None,
-    found: npt.NDArray[Any],
+    sample_codes: npt.NDArray[Any],
     n_labels: int,
 ) -> Codes:
-    """Spread the codes of the sampled rows over all, the others missing."""
+    """Return codes of all rows: those of sampled rows, "missing" for the others."""
     codes = np.full(n, n_labels, np.uint8 if n_labels <= 255 else np.uint16)
-    codes[slice(None) if rows is None else rows] = found
+    codes[slice(None) if rows is None else rows] = sample_codes
     return codes
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 METRICS = ("euclidean", "cosine")
-DENSE_BYTES = 1 << 18  # of scores held at a time: what stays near the core
+DENSE_BYTES = 1 << 18  # of scores in memory at a time, so that they stay in the cache
 SPARSE_BYTES = 1 << 24  # cutting sparse rows copies them, so cut seldom
 SUM_ROWS = 4096  # summed in float32 before rounding errors would be seen
 ORIGIN_ROWS = 1024  # looked at to find where the data lies
@@ -67,7 +67,7 @@ class Rows:
 
     @property
     def subtracts(self) -> bool:
-        """Whether small distances are had from differences: cheap and exact here."""
+        """Whether small distances come from differences: cheap and exact here."""
         return self.metric == "euclidean" and self.used is None
 
     @property
@@ -84,11 +84,11 @@ class Rows:
 
     def dense(self, rows: npt.NDArray[np.intp]) -> Floats:
         """Return some rows as points, such as first centroids."""
-        found = self.coordinates[rows]
-        return np.asarray(found.toarray() if is_sparse(found) else found)
+        points = self.coordinates[rows]
+        return np.asarray(points.toarray() if is_sparse(points) else points)
 
     def has_direction(self) -> npt.NDArray[np.bool_]:
-        """Tell which rows can be or move a centroid: for "cosine" those not zero."""
+        """Return which rows can be or move a centroid: for "cosine" those not zero."""
         if self.metric == "cosine":
             return np.asarray(self.half > 0)
         return np.ones(self.n_samples, dtype=bool)
@@ -105,19 +105,19 @@ class Rows:
             products = (self.X @ points.toarray().T).T
         else:
             if self.subtracts:
-                points[:, -1] = 0  # the ones say nothing here
+                points[:, -1] = 0  # the column of ones does not count here
             products = _product(points, self.X.T)
         reach = self.half + self.half[chosen, None]
-        found = np.asarray(reach - products)
-        small = found <= self.slack * reach
+        distances = np.asarray(reach - products)
+        small = distances <= self.slack * reach
         if self.subtracts:
             near, row = np.nonzero(small)
             for begin in range(0, len(row), self.n_samples):  # all may be equal
                 a, b = near[begin:][: self.n_samples], row[begin:][: self.n_samples]
-                found[a, b] = _half_squares(self.X[b] - self.X[chosen[a]])
+                distances[a, b] = _half_squares(self.X[b] - self.X[chosen[a]])
         else:
-            found[small] = 0
-        return found
+            distances[small] = 0
+        return distances
 
     def misfits(self, labels: Labels, centroids: Floats) -> Floats:
         """Return half the squared distance of every row from its nearest centroid.
@@ -126,15 +126,15 @@ class Rows:
         is 0.
         """
         if self.subtracts:
-            found = _half_squares(self.coordinates - centroids[labels])
-            found[found <= self.slack**2 * self.half] = 0
-            return found
+            distances = _half_squares(self.coordinates - centroids[labels])
+            distances[distances <= self.slack**2 * self.half] = 0
+            return distances
         # of unit length, so half squares of row and centroid make one
         own = 1 if self.metric == "cosine" else self.half
         best = [scores.max(axis=1) for _, scores in _score_blocks(self, centroids)]
-        found = np.asarray(own - np.concatenate(best))
-        found[found <= self.slack * 2 * self.half] = 0
-        return found
+        distances = np.asarray(own - np.concatenate(best))
+        distances[distances <= self.slack * 2 * self.half] = 0
+        return distances
 
     def centroids_out(self, centroids: Floats) -> Floats:
         """Express centroids in the coordinates of the features."""
@@ -147,20 +147,20 @@ class Rows:
         if self.origin is None:
             return np.asarray(np.ldexp(centroids, self.exponent))
         if self.exponent > 0:  # the range of large numbers may be no float
-            found = centroids + np.ldexp(self.origin, -self.exponent)
-            return np.asarray(np.ldexp(found, self.exponent))
+            moved = centroids + np.ldexp(self.origin, -self.exponent)
+            return np.asarray(np.ldexp(moved, self.exponent))
         return np.asarray(np.ldexp(centroids, self.exponent) + self.origin)
 
     def centroids_in(self, centroids: Floats) -> Floats:
         """Express centroids given in the coordinates of the features in these."""
         if self.metric == "cosine":
-            found = centroids
+            moved = centroids
         elif self.origin is None:
-            found = np.ldexp(centroids, -self.exponent)
+            moved = np.ldexp(centroids, -self.exponent)
         else:
-            found = _moved(centroids, self.origin, self.exponent)
-        found = found if self.used is None else found[:, self.used]
-        return np.asarray(found, dtype=self.half.dtype)
+            moved = _moved(centroids, self.origin, self.exponent)
+        moved = moved if self.used is None else moved[:, self.used]
+        return np.asarray(moved, dtype=self.half.dtype)
 
 
 def prepare(X: Any, metric: str, dtype: Any = None) -> Rows:
@@ -280,7 +280,7 @@ def _product(a: Any, b: Any) -> Any:
 def sums(rows: Rows, codes: npt.NDArray[Any], n_clusters: int) -> Floats:
     """Sum the rows of each cluster, in row order; code ``n_clusters`` means none.
 
-    Long sums are held in float64: in float32 a million equal numbers are off by
+    Long sums are computed in float64: in float32 a million equal numbers are off by
     percents.
     """
     from scipy.sparse import coo_array, csc_array
@@ -290,8 +290,8 @@ def sums(rows: Rows, codes: npt.NDArray[Any], n_clusters: int) -> Floats:
         owners = np.repeat(codes, np.diff(X.indptr))
         shape = (n_clusters + 1, X.shape[1])
         data = X.data.astype(np.float64)
-        found = coo_array((data, (owners, X.indices)), shape=shape).toarray()
-        return np.asarray(found[:n_clusters], dtype=X.dtype)
+        summed = coo_array((data, (owners, X.indices)), shape=shape).toarray()
+        return np.asarray(summed[:n_clusters], dtype=X.dtype)
     total = np.zeros((n_clusters + 1, X.shape[1]))
     step = max(SUM_ROWS, 4 * n_clusters)
     for begin in range(0, n, step):
@@ -307,17 +307,17 @@ def means(rows: Rows, codes: npt.NDArray[Any], previous: Floats) -> Floats:
     A cluster without rows, or whose directions cancel out, keeps its previous one.
     """
     k = len(previous)
-    found = sums(rows, codes, k)
+    centroids = sums(rows, codes, k)
     if rows.metric == "cosine":
-        size = np.sqrt(np.einsum("ij,ij->i", found, found, dtype=np.float64))
+        size = np.sqrt(np.einsum("ij,ij->i", centroids, centroids, dtype=np.float64))
         kept = np.flatnonzero(size <= rows.slack)
     else:
         size = np.bincount(codes, minlength=k)[:k].astype(np.float64)
         kept = np.flatnonzero(size == 0)
     size[kept] = 1
-    found /= size[:, None].astype(found.dtype)
-    found[kept] = previous[kept]
-    return found
+    centroids /= size[:, None].astype(centroids.dtype)
+    centroids[kept] = previous[kept]
+    return centroids
 
 
 def inverse_norms(X: Any) -> Floats:

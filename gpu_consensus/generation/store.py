@@ -148,9 +148,9 @@ class PartitionStore:
 
 def digest(X: Any) -> str:
     """Hash the values of checked features; equal for equal values, row by row."""
-    found = hashlib.blake2b(digest_size=16)
+    digest_of_rows = hashlib.blake2b(digest_size=16)
     for part in (X.indptr, X.indices, X.data) if is_sparse(X) else (X,):
         step = max(1, (1 << 24) // part[:1].nbytes) if part.size else 1
         for begin in range(0, len(part), step):
-            found.update(np.ascontiguousarray(part[begin : begin + step]).data)
-    return found.hexdigest()
+            digest_of_rows.update(np.ascontiguousarray(part[begin : begin + step]).data)
+    return digest_of_rows.hexdigest()

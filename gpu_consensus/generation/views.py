@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gpu_consensus.checks import check_choice, check_int, check_n_clusters, check_share
 from gpu_consensus.encoding import MAX_LABELS
-from gpu_consensus.features import column_spread, count_distinct_rows
+from gpu_consensus.features import column_deviation, count_distinct_rows
 from gpu_consensus.generation.rows import is_sparse
 
 STRATEGIES = ("rps", "rfs", "rows", "projection", "zipf", "restarts")
@@ -20,7 +20,7 @@ ZIPF_READINGS = ("drawn", "ranked")
 ZIPF_ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 ZIPF_MAX = 100  # weights are drawn from 1..ZIPF_MAX before they are scaled
 MANY_SAMPLES = 20_000  # from here on sqrt(n) clusters are too many to be good
-MANY_FEATURES = 100  # beyond, two features say too little
+MANY_FEATURES = 100  # with more columns, two features are too few
 
 
 @dataclass(frozen=True)
@@ -173,14 +173,14 @@ def _alpha(alpha: Any) -> float:
 
 
 def column_scale(X: Any, strategy: str) -> npt.NDArray[np.float64] | None:
-    """What "zipf" multiplies columns by before it weighs them, so that weights tell.
+    """Return what "zipf" multiplies columns by first, so that its weights matter.
 
     Dense columns come to unit standard deviation. In sparse data, text as a rule,
     the spread of a column has a meaning of its own and stays.
     """
     if strategy != "zipf":
         return None
-    return np.ones(X.shape[1]) if is_sparse(X) else 1 / column_spread(X)
+    return np.ones(X.shape[1]) if is_sparse(X) else 1 / column_deviation(X)
 
 
 def draw_view(
@@ -188,25 +188,25 @@ def draw_view(
     recipe: Recipe,
     scale: npt.NDArray[np.float64] | None,
     rng: np.random.Generator,
-    lift: Callable[[Any], Any] = np.asarray,
+    to_device: Callable[[Any], Any] = np.asarray,
 ) -> Any:
     """Return the features that one partition sees, of all rows.
 
-    ``lift`` brings what was drawn to where ``X`` is.
+    ``to_device`` copies what was drawn to the device that has ``X``.
     """
     if recipe.n_features is not None:
         columns = rng.choice(
             X.shape[1], recipe.n_features, replace=False, shuffle=False
         )
-        return X[:, lift(np.sort(columns))]
+        return X[:, to_device(np.sort(columns))]
     if recipe.n_components is not None:
-        return _project(X, recipe.n_components, rng, lift)
+        return _project(X, recipe.n_components, rng, to_device)
     if recipe.zipf_weights is not None and scale is not None:
         alpha = recipe.zipf_alpha
         if alpha is None:
             alpha = ZIPF_ALPHAS[rng.integers(len(ZIPF_ALPHAS))]
         weights = draw_zipf_weights(X.shape[1], alpha, recipe.zipf_weights, rng)
-        return _scale_columns(X, lift((weights * scale).astype(X.dtype)))
+        return _scale_columns(X, to_device((weights * scale).astype(X.dtype)))
     return X
 
 
@@ -264,10 +264,10 @@ def draw_zipf_weights(
 
 
 def _project(
-    X: Any, n_components: int, rng: np.random.Generator, lift: Callable[[Any], Any]
+    X: Any, n_components: int, rng: np.random.Generator, to_device: Callable[[Any], Any]
 ) -> Any:
     axes = rng.standard_normal((X.shape[1], n_components)) / math.sqrt(n_components)
-    return X @ lift(axes.astype(X.dtype))
+    return X @ to_device(axes.astype(X.dtype))
 
 
 def _scale_columns(X: Any, weights: npt.NDArray[Any]) -> Any:

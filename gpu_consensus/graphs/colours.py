@@ -55,10 +55,10 @@ def refine_colours(
     salt = splitmix64(partition.astype(np.uint64))
     clusters = salt
     for _ in range(_ROUNDS):
-        found = len(np.unique(objects))
-        if found == n_colours:
+        n_refined = len(np.unique(objects))
+        if n_refined == n_colours:
             break
-        n_colours = found
+        n_colours = n_refined
         clusters = salt.copy()
         for i, row in enumerate(codes):
             np.add.at(clusters, offsets[i] + row.astype(np.intp), weight * objects)

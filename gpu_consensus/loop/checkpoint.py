@@ -38,7 +38,7 @@ State = tuple[
 
 
 class Checkpoint:
-    """Where a run stands; without a path it remembers only for the call itself.
+    """The state of a run; without a path it is kept in memory only.
 
     Attributes
     ----------

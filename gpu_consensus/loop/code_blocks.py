@@ -19,7 +19,7 @@ class CodeBlocks:
     ----------
     backend : Backend
     codes, offsets : ndarray
-        As in the seam; the codes wherever the caller has them.
+        As in the Protocol; the codes may be on the host or on a device.
     memory_limit : int, optional
         Bytes of working memory.
     """
@@ -47,10 +47,10 @@ class CodeBlocks:
         return self.backend.blocks(self.resident, n_restarts, self.memory_limit)
 
     def per_range(self, vector: npt.NDArray[Any] | None) -> Callable[[slice], Any]:
-        """Return what gives any range of a vector (n,) where the backend computes.
+        """Return a function from a range to that part of a vector (n,), on the backend.
 
-        The vector is copied there once, if it has room beside the codes. Of None it
-        gives None.
+        The vector is copied to the device once, if there is memory for it besides the
+        codes. For None, the function returns None.
         """
         if vector is None:
             return lambda rows: None

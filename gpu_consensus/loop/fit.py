@@ -67,7 +67,7 @@ class LoopOptions:
 
 
 class Ended(NamedTuple):
-    """Where the best start came to.
+    """The result of the best start.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ def fit(
     refine_cost : float, default 1.0
         How much longer than usual it takes to visit an object.
     run : callable, default lloyd
-        What brings the starts to their ends, called as ``lloyd`` is.
+        Runs the starts to their ends; has the arguments of ``lloyd``.
     """
     with memory_for("the restarts that run together", _FEWER):
         blocks = CodeBlocks(backend, ensemble.codes, ensemble.offsets, memory_limit)
@@ -147,7 +147,7 @@ def fit(
         )
         with stage("seeding"):
             starts = _first(rows, rule, ensemble, weights, options, saved)
-        saved.save(starts, rows, force=True)  # a path that cannot be written fails now
+        saved.save(starts, rows, force=True)  # fails now if the path cannot be written
         with progress_bar(progress, method, len(starts.history)) as advance:
             done = 0
 
@@ -193,7 +193,7 @@ def _first(
     options: LoopOptions,
     saved: Checkpoint,
 ) -> Starts:
-    """Begin the restarts: as they were saved, by given labels, or by seeds."""
+    """Begin the restarts: from a checkpoint, from given labels, or from seeds."""
     n_clusters, n_samples = rows.n_clusters, ensemble.n_samples
     if saved.state is not None:
         assignment, objective, converged, history, seen = saved.state
@@ -285,7 +285,7 @@ def _refine(
 
 
 class _Refined(NamedTuple):
-    """What refinement made of a start; ``history`` has F after every sweep."""
+    """The result of refining a start; ``history`` has F after every sweep."""
 
     assignment: Assignment
     history: list[float]

@@ -1,4 +1,4 @@
-"""Hashes of assignments, which tell when one comes back."""
+"""Hashes of assignments, which show when one comes back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_consensus.splitmix import splitmix64
 def hash_assignments(
     xp: Any, assignment: Assignment, n_clusters: int
 ) -> npt.NDArray[np.uint64]:
-    """Return 64-bit hashes (A,) of assignments (A, n), where those are.
+    """Return 64-bit hashes (A,) of assignments (A, n), on the same device.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ def _fill_empty(
     table: Table,
     row_table: Table | None,
 ) -> list[bool]:
-    """Leave no cluster empty; return which restarts had one. The tally is updated."""
+    """Fill empty clusters; return which restarts had one. The tally is updated."""
     repaired = [False] * len(active)
     empty = tally.sizes == 0
     for a in np.flatnonzero(empty.any(axis=1)).tolist():
@@ -113,7 +113,7 @@ def _judge(
     tally: Tally,
     repaired: list[bool],
 ) -> None:
-    """Note the objectives, and which restarts have come to their end."""
+    """Record the objectives, and which restarts have ended."""
     scored = np.isfinite(starts.objective[active])
     still = scored & (tally.moved == 0) & ~np.array(repaired)
     objective = starts.objective[active]

@@ -28,9 +28,9 @@ class LocalRows:
     row_weight : ndarray of shape (n,), float32, optional
         Goes with row tables.
     absent_weight : ndarray of shape (n,), int64, optional
-        To be summed over the members that a partition lacks.
+        Summed over the members that have no label in a partition.
     hashed : bool, default False
-        Whether assignments are to be told apart.
+        Whether to hash assignments, so that repeats are seen.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class LocalRows:
     def _tally(
         self, assignment: Assignment, counts: Any, absent: Any, moved: Any
     ) -> Tally:
-        """Return what is known of some restarts, in one copy from the device."""
+        """Return the tally of some restarts, in one copy from the device."""
         backend, hashes = self.blocks.backend, None
         if self.hashed:
             hashes = hash_assignments(backend.xp, assignment, self.n_clusters)

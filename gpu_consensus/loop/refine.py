@@ -23,7 +23,7 @@ _SMALLEST_BLOCK = 16
 _BUFFER = 1 << 20  # numbers gathered at once
 
 Sweep = Callable[[int], int]
-"""Visits all objects once; from and to the number visited since the last move."""
+"""Visits all objects once; takes and returns how many were visited since a move."""
 
 
 def refine(
@@ -48,14 +48,14 @@ def refine(
         Objects with value K stay out.
     counts : ndarray of shape (S, K)
     max_sweeps : int
-        At most so many visits to every object.
+        Visits to every object at most.
     after_sweep : callable, optional
         Called with ``counts`` after every visit to all objects.
 
     Returns
     -------
     finished : bool
-        Whether no move is left, rather than no sweep.
+        Whether no move is left; False if ``max_sweeps`` ended it.
 
     Notes
     -----
@@ -115,10 +115,10 @@ def numpy_refinement(
     """Return the sweep of the reference; it changes ``assignment`` and ``counts``.
 
     An object moves if that lowers F by more than ``tolerance``. A sweep ends early when
-    no object has moved for a whole circle.
+    no object has moved in n visits in a row.
     """
     n_samples, n_clusters = codes.shape[1], counts.shape[1]
-    weight = segments.spread(weights)[:, None]
+    weight = segments.to_labels(weights)[:, None]
     enter, leave = _gains(formula, segments, weight, counts, slice(None))
     sizes = counts[: segments.offsets[1]].sum(axis=0)
     may_leave = np.append(sizes > 1, False)

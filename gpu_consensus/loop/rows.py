@@ -1,8 +1,8 @@
-"""The second seam: where the objects live.
+"""The interface between the loop and the objects, wherever these are.
 
-The loop holds tables and counts and never an object; it speaks to :class:`Rows`. All
-that comes back are integers that can be added up, or a few objects, so the same loop
-serves one process, ranges of a file, and workers that hold a part of the objects each.
+The loop has tables and counts but no objects; it calls :class:`Rows`. Only integers
+that can be added up, or a few objects, come back, so the same loop works for one
+process, for ranges of a file, and for workers that have a part of the objects each.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Seeds(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What is known of the A restarts at work after a step.
+    """Counts of the A restarts at work, after a step.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Tally(NamedTuple):
     moved : ndarray of shape (A,)
         How many objects changed their cluster.
     hashes : ndarray of shape (A,), uint64, or None
-        What tells assignments apart, where a rule needs it.
+        Hashes of the assignments, where a rule needs them.
     there, absent_there
         The same as ``counts`` and ``absent``, where the backend computes. They change
         with the next step.
@@ -72,7 +72,7 @@ class Rows(Protocol):
         ...
 
     def take(self, restarts: list[int]) -> Tally:
-        """Make some restarts those that are at work; return their counts.
+        """Put some restarts to work, and only these; return their counts.
 
         ``moved`` is zero.
         """

@@ -25,9 +25,9 @@ class Refinement(NamedTuple):
 class Rule(Protocol):
     """A table and an objective, both from counts.
 
-    A rule names this as its base, and then only has to say what is not as usual.
-    ``absent`` (r, R, K) are the sums of the rule's ``absent_weight``, which counts do
-    not hold; None for rules without.
+    A rule inherits from this, and overrides only what differs. ``absent`` (r, R, K) are
+    the sums of the rule's ``absent_weight``, which counts do not hold; None for rules
+    without.
     """
 
     monotone: bool = True
@@ -35,11 +35,11 @@ class Rule(Protocol):
     row_weight: npt.NDArray[np.float32] | None = None
     """(n,), for rules that have a row table too."""
     absent_weight: npt.NDArray[np.int64] | None = None
-    """(n,), to be summed over the members of each cluster that a partition lacks."""
+    """(n,), summed over the members of a cluster without a label in a partition."""
     recipe: TableRecipe | None = None
     """How backends make the table; without one, ``table`` makes it on the host."""
     fingerprint: str | None = None
-    """What tells it from other rules on the same data, for checkpoints."""
+    """Distinguishes it from other rules on the same data, for checkpoints."""
     refinement: Refinement | None = None
     """For rules that know how a single move changes the objective."""
 
@@ -53,7 +53,7 @@ class Rule(Protocol):
     def full_table(
         self, counts: Counts, absent: Counts | None
     ) -> tuple[Table, Table | None]:
-        """As ``table``, for new objects, which may lack labels where others do not."""
+        """As ``table``, for new objects, which may have gaps although others do not."""
         return self.table(counts, absent)
 
     def objective(self, counts: Counts, absent: Counts | None) -> FloatArray:
@@ -61,7 +61,7 @@ class Rule(Protocol):
         ...
 
     def value(self, objective: float, n_samples: int) -> float:
-        """Return what is larger where an objective over ``n_samples`` is better."""
+        """Turn an objective over ``n_samples`` into a value: larger is better."""
         ...
 
 

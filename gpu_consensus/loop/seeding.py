@@ -38,12 +38,12 @@ def seed_starts(
     init : {"partition", "random", "careful"}
     ensemble : Ensemble
     rows, backend, rule
-        What "careful" draws by: the rows of the ensemble, and the rule's table.
+        What "careful" needs: the rows of the ensemble, and the rule's table.
     useful, labelled : ndarray of int
         Partitions to draw from, and objects with a label.
     n_clusters : int
     seeds : sequence of SeedSequence
-        One of each restart, so that it is the same however many there are.
+        One per restart, so that a restart does not depend on how many there are.
     """
     starts, offsets = [], ensemble.offsets
     for child in seeds:

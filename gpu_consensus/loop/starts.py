@@ -12,7 +12,7 @@ from gpu_consensus.checks import FloatArray
 
 @dataclass
 class Starts:
-    """How far R restarts got; their assignments are the rows' own.
+    """How far R restarts got; their assignments are in :class:`Rows`.
 
     An objective of infinity marks seeds: objects that are not counted yet, so that any
     first assignment is better. ``history[q]`` holds the objective after each iteration
@@ -27,7 +27,7 @@ class Starts:
 
     @classmethod
     def fresh(cls, number: int) -> Starts:
-        """Return restarts of which nothing is known yet."""
+        """Return restarts that have not begun."""
         return cls(
             np.full(number, np.inf),
             np.zeros(number, dtype=bool),

@@ -58,8 +58,8 @@ METHODS: dict[str, Callable[..., Consensus]] = {
 FINDERS = frozenset({"best", "fusion_transfer", "least_squares"})
 """The methods whose nature it is to find the number of clusters.
 
-Others can do without being told it, but are better told: those that vote then take the
-largest number of labels in a partition.
+Some others do not need it, but do better with it: without it, methods that vote take
+the largest number of labels in a partition.
 """
 
 

@@ -106,17 +106,17 @@ def best(
     is_symmetric = (
         not is_own and name in _SYMMETRIC and not task.ensemble.n_missing.any()
     )
-    found = np.empty((n_partitions, n_partitions))
+    values = np.empty((n_partitions, n_partitions))
     with progress_bar(task.progress, "best", n_partitions) as advance:
         for i in range(n_partitions):
             candidate = _completed(task, i)
             others = range(i, n_partitions) if is_symmetric else range(n_partitions)
             for j in others:
-                found[i, j] = _compare(task, j, candidate, function, is_own)
+                values[i, j] = _compare(task, j, candidate, function, is_own)
             if is_symmetric:
-                found[i:, i] = found[i, i:]
+                values[i:, i] = values[i, i:]
             advance()
-    means = [math.fsum(task.weights * row) for row in found]
+    means = [math.fsum(task.weights * row) for row in values]
     winner = int(np.argmax(sign * np.array(means)))
     criterion = np.full(task.given.n_partitions, np.nan)
     criterion[task.useful] = means
@@ -144,13 +144,13 @@ def _completed(task: Task, i: int) -> EncodedClustering:
         rule = IpvcRule(task.ensemble, task.weights)
         table, _ = rule.table(counts[:, None])
         others = np.ascontiguousarray(task.codes[:, absent])
-        found = task.backend.assign(
+        assigned = task.backend.assign(
             task.backend.to_device(others),
             task.ensemble.offsets,
             task.backend.to_device(table),
         )
         codes = codes.copy()
-        codes[absent] = task.backend.to_host(found.assignment)[0]
+        codes[absent] = task.backend.to_host(assigned.assignment)[0]
     return EncodedClustering(codes, k_i, f"partition {i}")
 
 
@@ -166,12 +166,12 @@ def _compare(
     if not is_own:
         return function(EncodedClustering(codes, k_j, f"partition {j}"), candidate)
     here = codes < k_j
-    found = function(
+    value = function(
         codes[here].astype(np.int64), candidate.codes[here].astype(np.int64)
     )
-    if not np.isfinite(found):
+    if not np.isfinite(value):
         raise ValueError(
-            f"measure={function!r} returned {found!r}; it should return a finite "
+            f"measure={function!r} returned {value!r}; it should return a finite "
             "number for any two label vectors."
         )
-    return found
+    return value

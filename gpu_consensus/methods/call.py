@@ -1,4 +1,4 @@
-"""The one door and the one exit of all methods."""
+"""How every method begins (:func:`open_task`) and ends (:meth:`Task.result`)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Task:
     skip : ndarray of int
         Objects of ``given`` without any label.
     seeds : SeedSequence or None
-        Drawn from ``random_state`` at the door; None if that is.
+        Drawn from ``random_state`` by :func:`open_task`; None if that is None.
     n_jobs : int or None
     memory_limit : int or None
     random_state
@@ -95,7 +95,7 @@ class Task:
 
     @cached_property
     def useful(self) -> npt.NDArray[np.intp]:
-        """The given partitions that say something: with a weight and with labels."""
+        """The given partitions that count: those with a weight and with labels."""
         return useful_partitions(self.given.n_labels, self.given_weights)
 
     @cached_property
@@ -105,7 +105,7 @@ class Task:
 
     @cached_property
     def ensemble(self) -> Ensemble:
-        """Without the objects that have no label and the partitions of no use."""
+        """The ensemble without unlabelled objects and partitions that do not count."""
         if not self.skip.size and self.useful.size == self.given.n_partitions:
             return self.given
         return self.given.subset(rows=self.labelled, partitions=self.useful)
@@ -129,7 +129,7 @@ class Task:
 
     @property
     def k(self) -> int:
-        """The number of clusters, for methods that are told it."""
+        """The number of clusters, for methods that need it."""
         assert self.n_clusters is not None
         return self.n_clusters
 
@@ -144,7 +144,7 @@ class Task:
     def rng(self) -> np.random.Generator:
         """Return the generator of this call.
 
-        Of a Generator or RandomState it is the second draw, after that of the door.
+        From a Generator or RandomState it is the second draw, after that of ``seeds``.
         """
         return np.random.default_rng(seed_sequence(self.random_state))
 
@@ -219,8 +219,8 @@ class Task:
     ) -> Consensus:
         """Return the consensus of these labels, one per labelled object.
 
-        Clusters without objects are left out; that fewer came out than were asked for
-        is said in a warning, and so is that ``max_iter`` was too few, if it is given.
+        Clusters without objects are left out. A warning says if fewer clusters came out
+        than were asked for, or if ``max_iter``, where it is given, was too small.
         """
         used, compact = np.unique(to_host(labels), return_inverse=True)
         whole = np.full(self.given.n_samples, -1, dtype=np.int32)
@@ -256,7 +256,7 @@ class Task:
         converged: bool,
         **known: Any,
     ) -> Consensus:
-        """Say what fell short, and return the result in the caller's kind of array."""
+        """Warn of what fell short; return the result in the caller's array type."""
         n_clusters = centroids.counts.shape[1]
         if max_iter is not None and not converged:
             warn(
@@ -294,15 +294,15 @@ def open_task(
     *,
     loop: LoopOptions | None = None,
     finds_n_clusters: bool = False,
-    pairs: bool = False,
+    compares_pairs: bool = False,
     visits: int = 1,
 ) -> Task:
-    """Check what a method was given, and make it ready.
+    """Check the arguments of a method, and prepare its task.
 
     Parameters
     ----------
     method : str
-        How messages and the result call the method.
+        The name of the method in messages and in the result.
     ensemble : Ensemble or array of shape (n_samples, n_partitions)
     n_clusters : int or None
     shared : Shared
@@ -310,10 +310,10 @@ def open_task(
         Of a method that runs the loop of the k-means family.
     finds_n_clusters : bool, default False
         Whether the method does without ``n_clusters``.
-    pairs : bool, default False
+    compares_pairs : bool, default False
         Whether the method compares all pairs of objects: its work grows with n^2.
     visits : int, default 1
-        About how often it looks at every label otherwise; more pay for loading numba.
+        About how often it looks at every label otherwise; many pay for loading numba.
     """
     if loop is not None:
         loop.check()
@@ -326,7 +326,7 @@ def open_task(
         n_clusters = check_n_clusters(n_clusters, given.n_samples)
     if loop is not None and n_clusters is not None:
         visits = n_clusters * loop.n_init
-    lookups = given.codes.size * (given.n_samples if pairs else visits)
+    lookups = given.codes.size * (given.n_samples if compares_pairs else visits)
     backend = choose_backend(
         shared.backend, given.codes, shared.n_jobs, lookups=lookups
     )

@@ -13,7 +13,7 @@ from gpu_consensus.weights import vote_weights
 
 
 def n_columns(task: Task) -> int:
-    """Return how many clusters can win, once there is memory for their votes."""
+    """Return how many clusters can win; raise if their votes do not fit memory."""
     k = task.n_clusters or int(task.ensemble.n_labels.max())
     n_bytes = 32 * task.ensemble.n_samples * k
     check_memory(task.method, n_bytes, task.memory_limit, "use kcc, which needs less")

@@ -95,7 +95,7 @@ def climb_all(
     advance: Advance | None = None,
     n_threads: int = 1,
 ) -> Climbs:
-    """Climb from every start to a set that no single flip betters.
+    """Climb from every start to a set that no single flip improves.
 
     With a_lm the number of partitions in which l and m share a label, the climb from
     ``starts[x]`` begins with the set of that object alone and flips, in or out, the one
@@ -115,7 +115,7 @@ def climb_all(
     similarity : array of shape (n, n), uint8 or uint16, optional
         The a_lm; without it they are counted from the codes again and again.
     advance : callable, optional
-        Is given numbers of starts that are done.
+        Called with the number of starts that are done.
     n_threads : int, default 1
         Of the host.
     """
@@ -123,7 +123,7 @@ def climb_all(
     n_labels = np.asarray(n_labels, dtype=np.int64)
     marks = marks_of(codes.shape[1])
     if on_device(codes if similarity is None else similarity):
-        # here: CuPy is loaded where there is something on a device, and else never
+        # imported here: CuPy is loaded only where something is on a device
         from gpu_consensus.backends.cuda_add_rem_add import climb_waves
         from gpu_consensus.backends.cuda_launcher import Launcher
 
@@ -281,7 +281,7 @@ def first_visitor(
 ) -> tuple[int, int]:
     """Return who reached a set first, (position, flips): ``here`` if nobody did.
 
-    That is noted, unless so many are that they take all the memory they may.
+    It is remembered, as long as all of them fit the memory set aside for it.
 
     Examples
     --------
@@ -309,8 +309,8 @@ def table_size(n_starts: int) -> int:
     return int(np.clip(1 << (64 * n_starts).bit_length(), 1 << 10, 1 << 22))
 
 
-def bytes_beside(n_samples: int) -> int:
-    """Return what climbs on a device need beside the codes, with room for rounding.
+def climb_bytes(n_samples: int) -> int:
+    """Return the bytes that climbs on a device need besides the codes, rounded up.
 
     A slot of the table takes 16 bytes; an object takes 20 for its mark, its place among
     the starts, its own labels and its state, and some on the way.
@@ -325,12 +325,12 @@ def _share_out(
     shares = np.array_split(np.arange(n_starts), len(climbers))
 
     def climb_share(climb: Climber, share: npt.NDArray[np.intp]) -> list[Climb]:
-        found = []
+        climbs = []
         for position in share:
-            found.append(Climb(*climb(int(position))))
+            climbs.append(Climb(*climb(int(position))))
             if advance is not None:
                 advance(1)
-        return found
+        return climbs
 
     if len(climbers) == 1:
         done = climb_share(climbers[0], shares[0])

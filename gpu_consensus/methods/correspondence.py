@@ -54,13 +54,13 @@ def correspondence(
     objects' one-hot labels on the ``n_clusters`` leading right singular vectors and
     clusters them there by k-means.
 
-    What is the source's: clusters matched by a constrained or an unconstrained search
-    over a linear programme or by singular value decomposition, and the vote. What is
-    ours, because only its abstract could be read: the worth of a place, the treatment
-    of unequal numbers of clusters, the starts (the clusters of a partition drawn among
-    those with at least ``n_clusters`` labels, or with most; its largest clusters found
-    the meta-clusters and all others join by overlap), the rule that ends the search,
-    and k-means as the last step of "svd".
+    From the source: clusters matched by a constrained or an unconstrained search over a
+    linear programme or by singular value decomposition, and the vote. Ours, because
+    only its abstract could be read: the worth of a place, the treatment of unequal
+    numbers of clusters, the starts (the clusters of a partition drawn among those with
+    at least ``n_clusters`` labels, or with most; its largest clusters found the
+    meta-clusters and all others join by overlap), the rule that ends the search, and
+    k-means as the last step of "svd".
 
     Parameters
     ----------
@@ -114,23 +114,23 @@ def correspondence(
         return _svd(task, labels, n_init)
     rng = task.rng()
     starts = _starts(task, rng, n_init)
-    found: _Search | None = None
+    best: _Search | None = None
     with progress_bar(task.progress, "correspondence", len(starts)) as advance:
         for i in starts:
             search = _Search(task, labels, variant == "constrained")
             search.run(int(i), max_iter)
-            if found is None or search.worth > found.worth:
-                found = search
+            if best is None or search.worth > best.worth:
+                best = search
             advance()
-    assert found is not None
+    assert best is not None
     total = labels.total
     return task.result(
-        _vote(task, labels, found.meta),
-        objective=total - found.worth,
-        value=found.worth / total,
-        history=[total - worth for worth in found.history],
-        converged=found.converged,
-        details={"meta": _meta_by_partition(task, labels, found.meta)},
+        _vote(task, labels, best.meta),
+        objective=total - best.worth,
+        value=best.worth / total,
+        history=[total - worth for worth in best.history],
+        converged=best.converged,
+        details={"meta": _meta_by_partition(task, labels, best.meta)},
     )
 
 
@@ -291,11 +291,11 @@ def _vote(
     row = np.arange(len(meta)) + labels.partition  # one row for missing per partition
     table[row, 0, meta] = as_table(-labels.weight)
     there = backend.to_device(table)
-    found = [
+    votes = [
         backend.to_host(backend.assign(codes, ens.offsets, there).assignment)[0]
         for codes in _blocks(task, 1)
     ]
-    return np.concatenate(found).astype(np.intp)
+    return np.concatenate(votes).astype(np.intp)
 
 
 def _meta_by_partition(
@@ -303,11 +303,11 @@ def _meta_by_partition(
 ) -> list[npt.NDArray[np.intp]]:
     """Return the meta-clusters of the labels of the ensemble as it was given."""
     given = task.given
-    found = [np.full(k_i, -1, dtype=np.intp) for k_i in given.n_labels]
+    by_partition = [np.full(k_i, -1, dtype=np.intp) for k_i in given.n_labels]
     for row, i in enumerate(task.useful):
         # objects that were left out carry no label there, so no label is gone
-        found[i] = meta[labels.of(row)]
-    return found
+        by_partition[i] = meta[labels.of(row)]
+    return by_partition
 
 
 def _svd(task: Task, labels: Labels, n_init: int) -> Consensus:
@@ -329,10 +329,10 @@ def _svd(task: Task, labels: Labels, n_init: int) -> Consensus:
     seeds = task.rng().integers(2**31, size=n_init)
     best: tuple[float, Any] = (np.inf, None)
     for seed in seeds:
-        found, centroids = kmeans(points, task.k, int(seed))
-        error = float(np.square(points - centroids[found]).sum())
+        clusters, centroids = kmeans(points, task.k, int(seed))
+        error = float(np.square(points - centroids[clusters]).sum())
         if error < best[0]:
-            best = (error, found)
+            best = (error, clusters)
     length = float(np.square(points).sum())
     return task.result(
         best[1], objective=best[0], value=1.0 - best[0] / length if length else 1.0

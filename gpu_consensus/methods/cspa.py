@@ -9,7 +9,7 @@ import numpy as np
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import FloatArray
 from gpu_consensus.graphs import Partitioner, choose_partitioner
-from gpu_consensus.graphs.graph_cut import Found
+from gpu_consensus.graphs.graph_cut import GraphCut
 from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Similarity, cut_weight
 from gpu_consensus.memory import check_memory
@@ -87,16 +87,18 @@ def cspa(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("cspa", ensemble, n_clusters, shared)
-    found = run_cspa(
+    cut = run_cspa(
         task,
         task.incidence,
         chosen,
         task.seed(),
     )
-    return task.result(found.labels, **found.outcome)
+    return task.result(cut.labels, **cut.outcome)
 
 
-def run_cspa(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -> Found:
+def run_cspa(
+    task: Task, incidence: Incidence, chosen: Partitioner, seed: int
+) -> GraphCut:
     """Cut the similarity graph; labels are one per labelled object."""
     within = incidence.matrix.T @ np.ones(len(incidence.copies))
     n_pairs = min(len(incidence.copies) ** 2, int((within * within).sum()))
@@ -106,7 +108,7 @@ def run_cspa(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -
     cut = chosen.cut(graph, incidence.copies.astype(float), task.k, seed)
     objective = cut_weight(graph, cut.parts, task.k)
     details = cut.details | {"n_vertices": graph.n_vertices}
-    return Found(cut.parts[incidence.row], objective, details)
+    return GraphCut(cut.parts[incidence.row], objective, details)
 
 
 def similarity_graph(task: Task, incidence: Incidence) -> Similarity:

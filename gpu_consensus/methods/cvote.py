@@ -236,9 +236,9 @@ def _aib(joint: FloatArray, n_clusters: int) -> npt.NDArray[np.intp]:
         loss[b], loss[:, b] = np.inf, np.inf
         left = np.unique(names)
         others = left[left != a]
-        found = _losses(joint, term, a, others)
-        loss[a, others[others > a]] = found[others > a]
-        loss[others[others < a], a] = found[others < a]
+        losses = _losses(joint, term, a, others)
+        loss[a, others[others > a]] = losses[others > a]
+        loss[others[others < a], a] = losses[others < a]
     return names
 
 
@@ -257,7 +257,7 @@ def _js_average(joint: FloatArray, n_clusters: int) -> npt.NDArray[np.intp]:
 
 def _merge_columns(votes: FloatArray, merged: npt.NDArray[np.intp]) -> FloatArray:
     """Add up the columns that were merged."""
-    found = np.zeros((len(votes), int(merged.max()) + 1))
+    sums = np.zeros((len(votes), int(merged.max()) + 1))
     for column, k in zip(votes.T, merged, strict=True):
-        found[:, k] += column
-    return found
+        sums[:, k] += column
+    return sums

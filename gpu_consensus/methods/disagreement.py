@@ -33,11 +33,11 @@ def pair_agreement(task: Task, labels: npt.NDArray[Any], n_clusters: int) -> Agr
     number of pairs.
     """
     codes, offsets = task.ensemble.codes, task.ensemble.offsets
-    found = count_by_cluster(
+    by_cluster = count_by_cluster(
         task.backend, codes, offsets, labels, n_clusters, task.memory_limit
     )
     segments = Segments(offsets)
-    counts = segments.present(found[:, None])
+    counts = segments.present(by_cluster[:, None])
 
     joined = n_pairs(segments.sum(counts)).sum(axis=(1, 2))
     alike = segments.sum(n_pairs(counts.sum(axis=2, keepdims=True))).sum(axis=(1, 2))

@@ -1,4 +1,4 @@
-"""Objects that no partition labels, and objects that none tells apart."""
+"""Objects that no partition labels, and objects whose labels are all equal."""
 
 from __future__ import annotations
 
@@ -81,19 +81,19 @@ def check_distinct_rows(
 ) -> None:
     """Raise an error if fewer than ``n_clusters`` objects differ in their labels."""
     useful = useful_partitions(ensemble.n_labels, weights)
-    found: set[bytes] = set()
+    distinct: set[bytes] = set()
     begin, step = 0, max(64, 2 * n_clusters)
-    while begin < ensemble.n_samples and len(found) < n_clusters:
+    while begin < ensemble.n_samples and len(distinct) < n_clusters:
         rows = np.setdiff1d(
             np.arange(begin, min(begin + step, ensemble.n_samples)), skip
         )
         block = to_host(ensemble.codes[:, begin : begin + step])
         block = np.ascontiguousarray(block[np.ix_(useful, rows - begin)].T)
         whole = block.view(np.dtype((np.void, block.itemsize * len(useful))))
-        found.update(row.tobytes() for row in np.unique(whole))
+        distinct.update(row.tobytes() for row in np.unique(whole))
         begin, step = begin + step, min(4 * step, 1 << 16)
-    if len(found) < n_clusters:
+    if len(distinct) < n_clusters:
         raise ValueError(
-            f"the ensemble has only {len(found)} distinct rows but "
-            f"n_clusters={n_clusters}; ask for at most {len(found)} clusters."
+            f"the ensemble has only {len(distinct)} distinct rows but "
+            f"n_clusters={n_clusters}; ask for at most {len(distinct)} clusters."
         )

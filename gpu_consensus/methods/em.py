@@ -23,7 +23,7 @@ from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Centroids, Consensus
 
 _TABLE_MEMORY = 256 << 20
-_TOO_MANY = 1 << 31  # objects, in units of 2^-32, that an int64 cannot sum
+_TOO_MANY = 1 << 31  # as many objects, in units of 2^-32, overflow an int64
 
 
 def em(
@@ -97,8 +97,8 @@ def em(
 
     Sums over objects are sums of integers (responsibilities in units of 2^-32), so the
     answer does not depend on chunks or threads; backends agree up to rounding.
-    Responsibilities are held for a block of objects at a time; only those of the winner
-    are kept, 8 n_clusters bytes per object.
+    Responsibilities are in memory for a block of objects at a time; only those of the
+    winner are kept, 8 n_clusters bytes per object.
 
     References
     ----------
@@ -162,7 +162,7 @@ def em(
 
 
 class _End(NamedTuple):
-    """Where a start came to."""
+    """The end of a start."""
 
     start: int
     mixture: Mixture
@@ -183,14 +183,14 @@ def _climb(
     history: list[list[float]] = [[] for _ in alive]
     before = mixture
     while alive.size:
-        counts, found = model.expect(mixture)
+        counts, likelihoods = model.expect(mixture)
         going = []
         for a, q in enumerate(alive):
             last = history[q][-1] if history[q] else -np.inf
             # rounding may take back a little at the end: then the step does not count
-            fell = found[a] < last
-            history[q].append(last if fell else float(found[a]))
-            converged = bool(found[a] - last <= tol * model.n_samples)
+            fell = likelihoods[a] < last
+            history[q].append(last if fell else float(likelihoods[a]))
+            converged = bool(likelihoods[a] - last <= tol * model.n_samples)
             if converged or len(history[q]) == max_iter:
                 there = before if fell else mixture
                 yield _End(first + int(q), there.take([a]), history[q], converged)

@@ -86,7 +86,12 @@ def furthest(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task(
-        "furthest", ensemble, n_clusters, shared, pairs=True, finds_n_clusters=True
+        "furthest",
+        ensemble,
+        n_clusters,
+        shared,
+        compares_pairs=True,
+        finds_n_clusters=True,
     )
     # equal objects are equally far from everything: only the first can be a centre
     distinct = task.distinct
@@ -98,8 +103,8 @@ def furthest(
         return pair_agreement(task, rows[distinct.group], k)
 
     nearest = np.zeros(pairs.n_samples, dtype=np.intp)
-    found, centres = agree(nearest, 1), [0]
-    history = [found.objective]
+    agreement, centres = agree(nearest, 1), [0]
+    history = [agreement.objective]
     if most > 1:
         distance = np.full(pairs.n_samples, np.inf)
         outlier = functools.partial(_outlier, task, distinct)
@@ -118,14 +123,14 @@ def furthest(
                 continue
             now = agree(labels, len(chosen))
             history.append(now.objective)
-            if n_clusters is None and now.objective >= found.objective:
+            if n_clusters is None and now.objective >= agreement.objective:
                 break
-            found, nearest, centres = now, labels.copy(), list(chosen)
+            agreement, nearest, centres = now, labels.copy(), list(chosen)
     objects = task.labelled
     return task.result(
         nearest[distinct.group],
-        objective=found.objective,
-        value=found.value,
+        objective=agreement.objective,
+        value=agreement.value,
         history=history if n_clusters is None else (),
         details={"centres": objects[distinct.first[centres]]},
     )
@@ -134,8 +139,8 @@ def furthest(
 def _distances(pairs: Pairs, c: int) -> FloatArray:
     """Return the distance of every object to object ``c``."""
     column = np.array([c])
-    found = [1.0 - pairs.tile(rows, column)[:, 0] for rows in pairs.row_blocks(1)]
-    return np.concatenate(found)
+    blocks = [1.0 - pairs.tile(rows, column)[:, 0] for rows in pairs.row_blocks(1)]
+    return np.concatenate(blocks)
 
 
 def _outlier(task: Task, distinct: Distinct) -> int:

@@ -87,13 +87,18 @@ def fusion_transfer(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task(
-        "fusion_transfer", ensemble, None, shared, pairs=True, finds_n_clusters=True
+        "fusion_transfer",
+        ensemble,
+        None,
+        shared,
+        compares_pairs=True,
+        finds_n_clusters=True,
     )
     distinct = task.distinct
     sizes = distinct.size.astype(np.float64)
     # in the end up to m classes with what every object gains there, copied to grow
-    found = likeness(task, distinct, 18, "use kcc or sec, which need no matrix")
-    matrix, unit = found.matrix, found.unit
+    similarity = likeness(task, distinct, 18, "use kcc or sec, which need no matrix")
+    matrix, unit = similarity.matrix, similarity.unit
     matrix -= threshold * unit
     matrix *= sizes
     matrix *= sizes[:, None]
@@ -105,7 +110,7 @@ def fusion_transfer(
         matrix, sizes, rule, least=-slack, n_left=2, progress=task.progress
     )
     classes = cut(merges, len(sizes))
-    del matrix, found  # transfers read single columns of it, which are made anew
+    del matrix, similarity  # transfers read single columns of it, which are made anew
     transfer = _Transfer(task, distinct, classes, threshold, unit, slack)
     scores = [transfer.score]
     with progress_bar(task.progress, "transfer", None) as advance:
@@ -184,7 +189,7 @@ class _Transfer:
         return True
 
     def _add_class(self) -> None:
-        """Make the new class one of the others, and have another new one."""
+        """Turn the new class into one of the others, and add another new one."""
         self.new += 1
         self.members = np.append(self.members, 0)
         if self.new == self.gain.shape[1]:
@@ -192,7 +197,7 @@ class _Transfer:
         self.gain[:, self.new] = 0.0
 
     def _widen(self, n_columns: int) -> None:
-        """Have room for so many classes, and some more."""
+        """Make room for so many classes, and some more."""
         wider = np.full((len(self.own), n_columns + n_columns // 8 + 8), -np.inf)
         wider[:, : self.gain.shape[1]] = self.gain
         self.gain = wider

@@ -79,11 +79,11 @@ def hac(
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
-    task = open_task("hac", ensemble, n_clusters, shared, pairs=True)
+    task = open_task("hac", ensemble, n_clusters, shared, compares_pairs=True)
     distinct = task.distinct
     # a matrix, and a quarter of it while the half of the classes left is copied out
-    found = likeness(task, distinct, 10, "use kcc or sec, which need no matrix")
-    matrix, sizes = found.matrix, distinct.size.astype(np.float64)
+    similarity = likeness(task, distinct, 10, "use kcc or sec, which need no matrix")
+    matrix, sizes = similarity.matrix, distinct.size.astype(np.float64)
     if linkage == "average":
         matrix *= sizes
         matrix *= sizes[:, None]
@@ -92,7 +92,7 @@ def hac(
     _, labels = np.unique(cut(merges[:made], len(sizes)), return_inverse=True)
     labels = labels[distinct.group]
     agreement = pair_agreement(task, labels, task.k)
-    heights = 1.0 - np.array([merge.score for merge in merges]) / found.unit
+    heights = 1.0 - np.array([merge.score for merge in merges]) / similarity.unit
     return task.result(
         labels,
         objective=agreement.objective,

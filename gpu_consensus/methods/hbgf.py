@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.graphs import choose_partitioner
-from gpu_consensus.graphs.graph_cut import Found
+from gpu_consensus.graphs.graph_cut import GraphCut
 from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Bipartite, cut_weight
 from gpu_consensus.methods.call import Shared, open_task
@@ -83,12 +83,12 @@ def hbgf(
     incidence = task.incidence
     graph = bipartite_graph(incidence)
     cut = chosen.cut(graph, graph.copies, task.k, task.seed())
-    found = Found(
+    result = GraphCut(
         cut.parts[incidence.row],
         cut_weight(graph, cut.parts, task.k),
         cut.details,
     )
-    return task.result(found.labels, **found.outcome)
+    return task.result(result.labels, **result.outcome)
 
 
 def bipartite_graph(incidence: Incidence) -> Bipartite:

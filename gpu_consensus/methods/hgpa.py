@@ -7,7 +7,7 @@ from typing import Any
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import check_choice
 from gpu_consensus.graphs import Partitioner, choose_partitioner
-from gpu_consensus.graphs.graph_cut import Found
+from gpu_consensus.graphs.graph_cut import GraphCut
 from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Hypergraph
 from gpu_consensus.methods.call import Shared, Task, open_task
@@ -86,14 +86,14 @@ def hgpa(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("hgpa", ensemble, n_clusters, shared)
-    found = run_hgpa(
+    cut = run_hgpa(
         task,
         task.incidence,
         chosen,
         task.seed(),
         edge_weights,
     )
-    return task.result(found.labels, **found.outcome)
+    return task.result(cut.labels, **cut.outcome)
 
 
 def run_hgpa(
@@ -102,7 +102,7 @@ def run_hgpa(
     chosen: Partitioner,
     seed: int,
     edge_weights: str = "unit",
-) -> Found:
+) -> GraphCut:
     """Cut the hypergraph; labels are one per labelled object."""
     copies = incidence.copies.astype(float)
     weight = incidence.cluster_copies
@@ -111,7 +111,7 @@ def run_hgpa(
     graph = Hypergraph(incidence.matrix, weight, copies)
     cut = chosen.cut(graph, copies, task.k, seed)
     expansion = {"spectral": "clique", "metis": "star"}.get(cut.partitioner, "none")
-    return Found(
+    return GraphCut(
         cut.parts[incidence.row],
         graph.cut_weight(cut.parts),
         cut.details | {"expansion": expansion},

@@ -115,7 +115,7 @@ def ipc(
 
 
 class Shares(NamedTuple):
-    """What a sweep needs to know of the partitions.
+    """The properties of the partitions that a sweep needs.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class Shares(NamedTuple):
     def of(cls, rule: IpvcRule, n_labelled: int) -> Shares:
         """Take from the rule what a sweep over so many objects needs."""
         segments, weights = rule.segments, rule.weights
-        present = segments.spread(np.maximum(rule.present, 1))
+        present = segments.to_labels(np.maximum(rule.present, 1))
         return cls(
             segments.starts,
             segments.missing,
@@ -184,8 +184,8 @@ def _sweep_starts(
             rows.put(q, assignment.copy())
             starts.objective[q] = rule.objective(counts[:, None])[0]
             history.append(float(starts.objective[q]))
-            found = hashlib.blake2b(assignment.tobytes(), digest_size=8).digest()
-            word = int.from_bytes(found, "little")
+            digest = hashlib.blake2b(assignment.tobytes(), digest_size=8).digest()
+            word = int.from_bytes(digest, "little")
             starts.converged[q] = moved == 0 or word in starts.seen[q]
             starts.seen[q].add(word)
             if after_iteration is not None:
@@ -240,9 +240,9 @@ def sweep_objects(
         if complete:
             share = weights[:, None] * counts[rows]
         else:
-            held = counts[rows] / np.maximum(sizes, 1)
-            held = np.where(sizes == 0, marginal[rows][:, None], held)
-            share = np.where(present[:, None], weights[:, None] * held, 0.0)
+            label_share = counts[rows] / np.maximum(sizes, 1)
+            label_share = np.where(sizes == 0, marginal[rows][:, None], label_share)
+            share = np.where(present[:, None], weights[:, None] * label_share, 0.0)
         # in partition order, as the compiled form adds
         score = np.add.accumulate(share, axis=0)[-1]
         if complete:

@@ -171,7 +171,7 @@ class KccRule(Rule):
         self.baseline = formula.total(self.marginals[:, None], self.segments)[:, 0]
         self.weights = self._normalise(weights) if normalised else weights
         unit = formula.unit(self.segments) * self.marginals
-        self.unit = math.fsum(self.segments.spread(self.weights) * unit)
+        self.unit = math.fsum(self.segments.to_labels(self.weights) * unit)
         self.parts = TableRecipe(
             formula.recipe,
             self.segments.offsets,

@@ -1,4 +1,4 @@
-"""Lambda-consensus: clusterers that hear the consensus and cluster again."""
+"""Lambda-consensus: clusterers get the consensus as feedback and cluster again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gpu_consensus.feedback.sites import (
     check_scale,
     check_similarity,
 )
-from gpu_consensus.feedback.updates import Told
+from gpu_consensus.feedback.updates import FeedbackState
 from gpu_consensus.feedback.views import SiteSettings, make_sites
 from gpu_consensus.methods import METHODS
 from gpu_consensus.methods.distinct import check_distinct_rows, find_unlabelled
@@ -196,7 +196,7 @@ def lambda_consensus(
     n_workers = n_threads(n_jobs)
     seed = seed_sequence(random_state)
     seed_consensus, seed_sites = seed.spawn(2)
-    step = _Step(
+    round_consensus = _RoundConsensus(
         check_int("n_clusters", n_clusters, 1),
         check_choice("method", method, CONSENSUS),
         _method_options(method, method_options),
@@ -204,8 +204,8 @@ def lambda_consensus(
         | ({} if memory_limit is None else {"memory_limit": memory_limit}),
     )
     settings = SiteSettings(
-        step.n_clusters,
-        Told(lam, update),
+        round_consensus.n_clusters,
+        FeedbackState(lam, update),
         check_clusterer(clusterer, update),
         check_scale(scale),
         check_similarity(similarity),
@@ -214,7 +214,7 @@ def lambda_consensus(
         _rounds_kept(n_rounds, update) if feedback == "all" else 0,
     )
     sites = make_sites(X, settings, n_clusterers, projection, seed_sites)
-    choose_backend(backend, None, n_jobs)  # what is wrong is said before the work
+    choose_backend(backend, None, n_jobs)  # raises before the work if it cannot be had
     past = _Past(backend, n_jobs, bool(keep_ensembles))
     message: npt.NDArray[np.int32] | None = None
     n_workers = min(n_workers, len(sites))
@@ -229,16 +229,16 @@ def lambda_consensus(
                 partitions.append(labels)
                 advance(1, f"round {t}")
             ensemble = Ensemble.from_partitions(partitions)
-            past.add(step.run(ensemble), ensemble)
+            past.add(round_consensus.run(ensemble), ensemble)
             if past.repeated and stop_on_repeat:
                 break
-            told = past.labels[-1] if feedback == "consensus" else ensemble.labels
-            message = read_only(told)
+            sent = past.labels[-1] if feedback == "consensus" else ensemble.labels
+            message = read_only(sent)
     return past.result()
 
 
 @dataclass(frozen=True)
-class _Step:
+class _RoundConsensus:
     """The consensus of one round."""
 
     n_clusters: int
@@ -265,7 +265,7 @@ class _Step:
 
 @dataclass
 class _Past:
-    """What the rounds so far have come to."""
+    """The results of the rounds so far."""
 
     backend: str | Backend
     n_jobs: int | None
@@ -280,10 +280,10 @@ class _Past:
     ensembles: list[Ensemble] = field(default_factory=list)
 
     def add(self, result: Consensus, ensemble: Ensemble) -> None:
-        """Note the consensus of a round and the partitions it came from."""
+        """Record the consensus of a round and the partitions it came from."""
         labels = to_host(result.labels)
         self.repeated = bool(self.labels) and same_partition(self.labels[-1], labels)
-        self.last = result  # those before would hold their ensembles
+        self.last = result  # earlier ones would keep their ensembles in memory
         self.labels.append(labels)
         self.objectives.append(result.objective)
         self.values.append(result.value)
@@ -335,7 +335,7 @@ def _method_options(method: Any, given: Mapping[str, Any] | None) -> Mapping[str
 
 
 def _rounds_kept(n_rounds: int, update: str) -> int:
-    """Of how many rounds the last one has the feedback."""
+    """Return of how many rounds the last one has the feedback."""
     return n_rounds if update == "full" else min(1, n_rounds)
 
 
@@ -361,5 +361,5 @@ def same_partition(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     """
     if not np.array_equal(a < 0, b < 0):
         return False
-    pairs = np.unique(a.astype(np.int64) * (int(b.max()) + 2) + b)
-    return len(pairs) == len(np.unique(a)) == len(np.unique(b))
+    joint = np.unique(a.astype(np.int64) * (int(b.max()) + 2) + b)
+    return len(joint) == len(np.unique(a)) == len(np.unique(b))

@@ -24,8 +24,8 @@ from gpu_consensus.memory import available_memory
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.climbs import (
     Threshold,
-    bytes_beside,
     climb_all,
+    climb_bytes,
     count_labels,
     score,
 )
@@ -109,15 +109,20 @@ def least_squares(
     --------
     >>> import gpu_consensus as gpc
     >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 2, 1]])
-    >>> found = gpc.least_squares(ens)
-    >>> found.labels.tolist(), found.value
+    >>> result = gpc.least_squares(ens)
+    >>> result.labels.tolist(), result.value
     ([0, 0, 1, 1], 11.0)
     """
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task(
-        "least_squares", ensemble, n_clusters, shared, pairs=True, finds_n_clusters=True
+        "least_squares",
+        ensemble,
+        n_clusters,
+        shared,
+        compares_pairs=True,
+        finds_n_clusters=True,
     )
     codes, n_labels = _repeat(task)
     n, r = codes.shape[1], len(codes)
@@ -134,7 +139,7 @@ def least_squares(
         labels[members] = k
     counts = _count(task, codes, n_labels, labels, len(clusters))
     sizes = np.array([len(members) for members in clusters])
-    found = _worth(counts, sizes, fraction)
+    values = _worth(counts, sizes, fraction)
     left = np.flatnonzero(labels == len(clusters))
     if left.size:
         labels[left] = _nearest(codes[:, left], n_labels, counts, sizes)
@@ -145,10 +150,10 @@ def least_squares(
         labels,
         objective=float(count_labels(codes, n_labels).sum()) - value - n * shift,
         value=value,
-        history=found,
+        history=values,
         details={
             "sizes": sizes,
-            "b": found,
+            "b": values,
             "attached": int(left.size),
             "threshold": shift,
         },
@@ -207,12 +212,12 @@ def _as_threshold(threshold: Any, codes: Codes, n_labels: IntArray) -> Threshold
 def _find_clusters(
     task: Task, codes: Codes, n_labels: IntArray, threshold: Threshold, advance: Advance
 ) -> list[npt.NDArray[np.intp]]:
-    """Take out the best cluster again and again, until nothing or enough is left."""
+    """Take out the best cluster until no object is left, or there are enough."""
     n = codes.shape[1]
-    held = _resident(task, codes)
-    similarity = _similarity(task, held, n_labels, advance)
+    resident = _resident(task, codes)
+    similarity = _similarity(task, resident, n_labels, advance)
     rest = np.arange(n)
-    there = rest  # the objects of `similarity`, or of `held` without it
+    there = rest  # the objects of `similarity`, or of `resident` without it
     # what is known of the climb from each object
     height = np.empty(n)
     reached = np.empty(n, dtype=np.intp)
@@ -227,12 +232,12 @@ def _find_clusters(
                 if similarity is not None:
                     keep = np.flatnonzero(np.isin(there, rest))
                     similarity = _keep(task, similarity, keep)
-                held = None  # its memory first
+                resident = None  # frees its memory first
                 left = np.ascontiguousarray(codes[:, rest])
-                held = _resident(task, left) if similarity is None else left
+                resident = _resident(task, left) if similarity is None else left
                 there = rest
             climbs = climb_all(
-                held,
+                resident,
                 n_labels,
                 starts,
                 threshold,
@@ -256,7 +261,7 @@ def _find_clusters(
             ]
             reached[objects] = climbs.which + len(used)
             sets = np.concatenate([sets[used], fresh])
-            strayed[objects] = climbs.n_flips >= size  # something left on the way
+            strayed[objects] = climbs.n_flips >= size  # an object left on the way
         best = rest[height[rest].argmax()]
         packed = sets[reached[best]]
         members = np.unpackbits(packed, count=n).astype(np.bool_)
@@ -272,18 +277,18 @@ def _find_clusters(
 
 def _resident(task: Task, codes: Codes) -> Any:
     """Return codes where the backend computes, all of them: climbs read any two."""
-    held = task.backend.resident(codes, bytes_beside(codes.shape[1]))
-    if not is_array(held):
+    resident = task.backend.resident(codes, climb_bytes(codes.shape[1]))
+    if not is_array(resident):
         raise DeviceMemoryError(
             "the device has no memory left for the codes of least_squares, "
             f"{size_text(codes.nbytes)}; {ELSEWHERE}."
         )
-    return held
+    return resident
 
 
-def _similarity(task: Task, held: Any, n_labels: IntArray, advance: Advance) -> Any:
+def _similarity(task: Task, resident: Any, n_labels: IntArray, advance: Advance) -> Any:
     """Return all a_lm where the backend computes, or None if they are too many."""
-    r, n = held.shape
+    r, n = resident.shape
     kind = np.uint8 if r <= 255 else np.uint16
     limit = task.memory_limit
     if limit is None:
@@ -299,7 +304,7 @@ def _similarity(task: Task, held: Any, n_labels: IntArray, advance: Advance) -> 
             matrix = backend.xp.empty((n, n), kind)
             for begin in range(0, n, step):
                 rows = everyone[begin : begin + step]
-                same = backend.pairs(held, n_labels, rows, everyone).same
+                same = backend.pairs(resident, n_labels, rows, everyone).same
                 matrix[begin : begin + step] = backend.to_device(same.astype(kind))
                 advance(0, f"similarities of {begin + len(rows)} objects")
     except MemoryError:  # a device may have less than the host
@@ -347,8 +352,11 @@ def _offsets(n_labels: IntArray) -> IntArray:
 def _worth(counts: Counts, sizes: IntArray, threshold: Threshold) -> FloatArray:
     """Return b of every cluster: sum_i sum_j n_kj^2 is its sum of a_lm."""
     totals = (counts**2).sum(axis=0)
-    pairs = zip(totals.tolist(), sizes.tolist(), strict=True)
-    return np.array([score(*pair, threshold) for pair in pairs]) / threshold[1]
+    scores = [
+        score(total, size, threshold)
+        for total, size in zip(totals.tolist(), sizes.tolist(), strict=True)
+    ]
+    return np.array(scores) / threshold[1]
 
 
 def _nearest(

@@ -1,4 +1,4 @@
-"""The mixture of multinomials behind EM: its two steps, and what it says of objects."""
+"""The mixture of multinomials behind EM: its two steps, and what it predicts."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Model:
         """Return log alpha, and v log theta with 0 for missing labels."""
         with np.errstate(divide="ignore"):
             alpha, theta = np.log(mixture.alpha), np.log(mixture.theta)
-        theta *= self.segments.spread(self.exponents)[:, None, None]
+        theta *= self.segments.to_labels(self.exponents)[:, None, None]
         theta[self.segments.missing] = 0.0
         return Mixture(alpha, theta)
 
@@ -120,16 +120,18 @@ class Model:
         backend, offsets = self.blocks.backend, self.blocks.offsets
         xp = backend.xp
         counts: Any = 0
-        found: Any = 0
+        likelihoods: Any = 0
         for _, codes, score in self._scores(mixture):
             top = score.max(axis=2)
             score -= top[:, :, None]
             xp.exp(score, out=score)
             mass = score.sum(axis=2)
-            found = found + _exact_halves(xp, top + xp.log(mass))
+            likelihoods = likelihoods + _exact_halves(xp, top + xp.log(mass))
             score /= mass[:, :, None]
             counts = counts + backend.soft_count(codes, offsets, score)
-        soft, halves = backend.to_host(counts, found)  # the one copy from a device
+        soft, halves = backend.to_host(
+            counts, likelihoods
+        )  # the one copy from a device
         totals = [(high << (_LOW - _HIGH)) + low for high, low in halves.T.tolist()]
         return soft, np.array([total / 2.0**_LOW for total in totals])
 
@@ -184,7 +186,7 @@ def fit_shares(n: Any, segments: Segments, usable: Any, floor: float) -> FloatAr
     while True:
         rest = 1.0 - floor * segments.sum(low.astype(np.float64))
         whole = segments.sum(np.where(low, 0.0, n)) / rest
-        share = np.where(low, floor, n / segments.spread(whole))
+        share = np.where(low, floor, n / segments.to_labels(whole))
         below = usable & ~low & (share < floor)
         if not below.any():
             return np.where(usable, share, 0.0)
@@ -217,7 +219,7 @@ class MixtureCentroids(Centroids):
         codes = ens.encode(labels)
         score = NumpyBackend().scores(codes, ens.offsets, self.log_theta)[:, 0]
         best = (score + self.log_alpha).argmax(axis=1)
-        found: npt.NDArray[np.int32] = best.astype(np.int32)
+        result: npt.NDArray[np.int32] = best.astype(np.int32)
         absent = codes[self.useful] == ens.n_labels[self.useful, None]
-        found[absent.all(axis=0)] = -1
-        return found
+        result[absent.all(axis=0)] = -1
+        return result

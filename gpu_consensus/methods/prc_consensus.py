@@ -69,15 +69,15 @@ def prc_consensus(
     n = task.ensemble.n_samples
     cure = "use kcc or another method without the co-association matrix"
     check_memory("prc", _MATRICES * 8 * n * n, task.memory_limit, cure)
-    found = prc(
+    clusters = prc(
         task.pairs().matrix(),
         task.k,
         n_init=n_init,
         recursive=recursive,
         random_state=task.random_state,
     )
-    objective = float(found.ratios.sum())
-    details: Mapping[str, Any] = {"ratios": found.ratios, "order": found.order}
+    objective = float(clusters.ratios.sum())
+    details: Mapping[str, Any] = {"ratios": clusters.ratios, "order": clusters.order}
     return task.result(
-        found.labels, objective=objective, value=-objective, details=details
+        clusters.labels, objective=objective, value=-objective, details=details
     )

@@ -110,7 +110,7 @@ def sec(
             "'partition' or 'random'."
         )
     n, r = ens.n_samples, ens.n_partitions
-    if n * n * r >= 2**63:  # said before the door reads so many labels
+    if n * n * r >= 2**63:  # raised before so many labels are read
         raise ValueError(
             f"n_samples={n} with n_partitions={r} is too large for sec, whose weights "
             "would pass 2^63; use kcc."

@@ -12,7 +12,7 @@ from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.checks import check_int
 from gpu_consensus.contingency import EncodedClustering, contingency, information
 from gpu_consensus.graphs import Partitioner, choose_partitioner
-from gpu_consensus.graphs.graph_cut import Found
+from gpu_consensus.graphs.graph_cut import GraphCut
 from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.cspa import run_cspa
@@ -20,7 +20,7 @@ from gpu_consensus.methods.hgpa import run_hgpa
 from gpu_consensus.methods.mcla import run_mcla
 from gpu_consensus.result import Consensus
 
-Run = Callable[[Task, Incidence, Partitioner, int], Found]
+Run = Callable[[Task, Incidence, Partitioner, int], GraphCut]
 
 _RUNS: dict[str, Run] = {"cspa": run_cspa, "hgpa": run_hgpa, "mcla": run_mcla}
 
@@ -91,7 +91,7 @@ def supra(
         task.incidence,
         task.seed(),
     )
-    found: dict[str, Found] = {}
+    cuts: dict[str, GraphCut] = {}
     skipped: dict[str, str] = {}
     n_distinct = len(incidence.copies)
     for name, run in _RUNS.items():
@@ -102,22 +102,22 @@ def supra(
             )
             continue
         try:
-            found[name] = run(task, incidence, chosen, seed)
+            cuts[name] = run(task, incidence, chosen, seed)
         except MemoryError as error:
             if name != "cspa":
                 raise
             skipped[name] = str(error)
-    anmi = {name: average_nmi(task, one.labels) for name, one in found.items()}
+    anmi = {name: average_nmi(task, one.labels) for name, one in cuts.items()}
     winner = max(anmi, key=lambda name: anmi[name])
     details = {
-        **found[winner].details,
+        **cuts[winner].details,
         "winner": winner,
         "anmi": anmi,
-        "partitioners": {n: one.details["partitioner"] for n, one in found.items()},
+        "partitioners": {n: one.details["partitioner"] for n, one in cuts.items()},
         "skipped": skipped,
     }
     return task.result(
-        found[winner].labels,
+        cuts[winner].labels,
         objective=1.0 - anmi[winner],
         value=anmi[winner],
         details=details,

@@ -24,7 +24,7 @@ class _Votes(Rule):
     """What both rules share: marginals for absent clusters, and the total weight."""
 
     _utility: str
-    """What a recipe calls the rule."""
+    """The name of the rule in a recipe."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class IvcRule(_Votes):
 
     def objective(self, counts: Counts, absent: Counts | None = None) -> FloatArray:
         """Return the weighted Hamming distance to the majorities, (R,)."""
-        found = self.label_sums(counts)
-        return self.sums((found.size - found.most).astype(np.float64))
+        sums = self.label_sums(counts)
+        return self.sums((sums.size - sums.most).astype(np.float64))
 
 
 class IpvcRule(_Votes):
@@ -74,5 +74,5 @@ class IpvcRule(_Votes):
 
     def objective(self, counts: Counts, absent: Counts | None = None) -> FloatArray:
         """Return sum (1 - m) over all labels, (R,)."""
-        found = self.label_sums(counts)
-        return self.sums(found.size - found.square / np.maximum(found.size, 1))
+        sums = self.label_sums(counts)
+        return self.sums(sums.size - sums.square / np.maximum(sums.size, 1))
