@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from gpu_consensus import metrics
 from gpu_consensus.cluster import cluster
 from gpu_consensus.doctor import doctor
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.generate import drop_labels, generate_partitions
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.generate.generate_partitions import drop_labels, generate_partitions
 from gpu_consensus.loop.utilities import Utility
 from gpu_consensus.methods import METHODS, consensus
 from gpu_consensus.methods.best import best

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from gpu_consensus.backends import choose_backend
-from gpu_consensus.checks import (
+from gpu_consensus.generate.generate_partitions import generate_partitions
+from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods import FINDERS, METHODS, consensus
+from gpu_consensus.methods.lambda_consensus import lambda_consensus
+from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import (
     check_choice,
     check_int,
     check_n_clusters,
     check_path,
     seed_sequence,
 )
-from gpu_consensus.generate import generate_partitions
-from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods import FINDERS, METHODS, consensus
-from gpu_consensus.methods.lambda_consensus import lambda_consensus
-from gpu_consensus.options import check_options, finds_n_clusters, option_names
-from gpu_consensus.result import Consensus
+from gpu_consensus.util.options import check_options, finds_n_clusters, option_names
 
 _FIRST_STAGE = ("n_partitions", "strategy", "n_clusters", "k_range")
 

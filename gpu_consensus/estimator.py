@@ -9,9 +9,9 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import validate_data
 
-from gpu_consensus.arrays import on_device
 from gpu_consensus.cluster import cluster
-from gpu_consensus.generation import device
+from gpu_consensus.generate import device
+from gpu_consensus.util.arrays import on_device
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):

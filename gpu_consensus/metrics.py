@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.checks import FloatArray, check_choice
-from gpu_consensus.contingency import (
+from gpu_consensus.ensemble.contingency import (
     EncodedClustering,
     check_common,
     contingency,
@@ -22,7 +20,9 @@ from gpu_consensus.contingency import (
     majorities,
     pair_counts,
 )
-from gpu_consensus.ensemble import as_ensemble
+from gpu_consensus.ensemble.ensemble import as_ensemble
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, check_choice
 
 BLOCK = 2**18  # distances in memory at a time
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.numpy import NumpyBackend
 from gpu_consensus.backends.protocol import Counts, Table
 from gpu_consensus.backends.segments import present_marginals
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray
 
 
 class ConvergenceWarning(UserWarning):

@@ -27,7 +27,7 @@ import pytest
 from hypothesis import settings
 
 from gpu_consensus.backends import NAMES, choose_backend, why_unavailable
-from gpu_consensus.backends.cuda_compile import compiled
+from gpu_consensus.backends.cupy.compile import compiled
 from gpu_consensus.backends.host_loops import compiled_loops
 from gpu_consensus.result import Consensus
 

@@ -6,7 +6,7 @@ from fresh_counts import fresh_sums
 from kernel_matrix import same
 
 from gpu_consensus.backends.host_loops import compiled_loops
-from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.numpy import NumpyBackend
 from gpu_consensus.methods.climbs import climb_all
 
 KINDS = {"u8": np.uint8, "u16": np.uint16}

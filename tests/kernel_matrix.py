@@ -14,15 +14,16 @@ import numpy as np
 import oracles
 
 import gpu_consensus as gpc
-from gpu_consensus.backends import choose_backend, cuda_launcher
-from gpu_consensus.backends.cuda_source import (
+from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends.cupy import launcher as cuda_launcher
+from gpu_consensus.backends.cupy.launch_plan import plan_assign
+from gpu_consensus.backends.cupy.source import (
     all_kernels,
     count_kernel,
     table_kernel,
 )
 from gpu_consensus.backends.host_loops import compiled_loops
-from gpu_consensus.backends.launch_plan import plan_assign
-from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.numpy import NumpyBackend
 from gpu_consensus.doctor.primitives import Case
 from gpu_consensus.doctor.self_test import compare
 from gpu_consensus.methods.climbs import climb_all

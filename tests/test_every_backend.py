@@ -45,7 +45,7 @@ def names_of_the_package(tree):
 def test_modules_that_compute_run_on_every_backend():
     """Or stand above with a reason; the line to add is in conftest."""
     one_backend = set()
-    for path in sorted(TESTS.glob("test_*.py")):
+    for path in sorted(TESTS.rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
         computes = COMPUTES & set(names_of_the_package(ast.parse(text)))
         if computes and "mark.every_backend" not in text:

@@ -124,3 +124,40 @@ def test_only_backends_know_the_compiler():
     }
     assert known
     assert {path.parts[0] for path in known} == {"backends"}
+
+
+ROOMS = (
+    "util",
+    "backends",
+    "ensemble",
+    "loop",
+    "result",
+    "metrics",
+    "examples",
+    "graphs",
+    "generate",
+    "feedback",
+    "methods",
+    "cluster",
+    "estimator",
+    "doctor",
+    "accept",
+    "cli",
+)
+"""Folders and modules of the package; each imports only from those before it."""
+
+
+def test_imports_go_one_way():
+    """Also those within functions; only entry points may look up."""
+    package = ROOT / "gpu_consensus"
+    wrong = []
+    for path in sorted(package.rglob("*.py")):
+        room = path.relative_to(package).with_suffix("").parts[0]
+        if path.name == "__main__.py" or room == "__init__":
+            continue
+        for name in imported(path):
+            parts = name.split(".")
+            if parts[0] == "gpu_consensus" and len(parts) > 1 and parts[1] in ROOMS:
+                above = ROOMS.index(parts[1]) > ROOMS.index(room)
+                wrong += [f"{path.relative_to(ROOT)}: {name}"] * above
+    assert not wrong

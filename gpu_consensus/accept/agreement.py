@@ -14,18 +14,18 @@ import numpy as np
 
 from gpu_consensus.accept.private import redact
 from gpu_consensus.accept.run import Context, JsonObject, NotRun
-from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend, why_unavailable
+from gpu_consensus.backends.cupy.streamed_codes import StreamedCodes
 from gpu_consensus.backends.device_memory import DeviceMemoryWarning
-from gpu_consensus.backends.numpy_backend import NumpyBackend
-from gpu_consensus.backends.streamed_codes import StreamedCodes
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.backends.numpy import NumpyBackend
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.utilities import Utility
 from gpu_consensus.methods import FINDERS, METHODS, consensus
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.methods.lambda_consensus import lambda_consensus
 from gpu_consensus.metrics import adjusted_rand
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.arrays import on_device, to_host
 
 UTILITIES = ("c", "h", "cos", "l3", "l5", "l8", "nc", "nh", "ncos", "nl5", "nl8")
 _N_CLUSTERS = 4

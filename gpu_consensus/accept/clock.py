@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.backends.cuda_launcher import Launcher
-from gpu_consensus.backends.cuda_source import Kernel
+from gpu_consensus.backends.cupy.launcher import Launcher
+from gpu_consensus.backends.cupy.source import Kernel
 
 
 class Span:

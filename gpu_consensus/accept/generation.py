@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 
 from gpu_consensus.accept.run import Context, JsonObject, NotRun
-from gpu_consensus.generate import generate_partitions
-from gpu_consensus.generation.device import why_not_on_device
+from gpu_consensus.generate.device import why_not_on_device
+from gpu_consensus.generate.generate_partitions import generate_partitions
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.metrics import adjusted_rand
 

@@ -13,9 +13,9 @@ from gpu_consensus.accept.clock import Clock, TimedLauncher
 from gpu_consensus.accept.private import redact
 from gpu_consensus.accept.run import Context, JsonObject, NotRun
 from gpu_consensus.backends import require_device
-from gpu_consensus.backends.cuda_add_rem_add import climb_waves
-from gpu_consensus.backends.cupy_backend import CupyBackend
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.backends.cupy.backend import CupyBackend
+from gpu_consensus.backends.cupy.climbs import climb_waves
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.climbs import marks_of, table_size
 from gpu_consensus.methods.kcc import KccRule

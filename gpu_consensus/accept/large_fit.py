@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.accept.run import Context, JsonObject, NotRun
-from gpu_consensus.arrays import to_host
 from gpu_consensus.backends import why_unavailable
-from gpu_consensus.backends.cuda_launcher import Launcher
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.memory import available_memory
+from gpu_consensus.backends.cupy.launcher import Launcher
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.memory import available_memory
 
 N_CLUSTERS = 10
 _OPTIONS: dict[str, Any] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_consensus.accept.private import redact
-from gpu_consensus.hardware import cpu_model, memory_gb
+from gpu_consensus.util.hardware import cpu_model, memory_gb
 
 _DRIVER_FILES = ("nvidia", "dxg", "nvmap", "nvhost", "nvgpu")
 """Beginnings of the names in /dev of NVIDIA's driver, dxg that of Windows under WSL."""

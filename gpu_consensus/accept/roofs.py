@@ -10,8 +10,8 @@ import numpy.typing as npt
 from gpu_consensus.accept.clock import Clock
 from gpu_consensus.accept.private import redact
 from gpu_consensus.accept.run import Context, JsonObject
-from gpu_consensus.backends.cuda_launcher import Launcher
-from gpu_consensus.backends.cuda_source import shared_read_kernel
+from gpu_consensus.backends.cupy.launcher import Launcher
+from gpu_consensus.backends.cupy.source import shared_read_kernel
 
 _WORDS = 1024  # 16 KiB of shared memory, so that several blocks fit a processor
 _STEP = 40

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gpu_consensus.accept.private import redact
-from gpu_consensus.progress import Advance
+from gpu_consensus.util.progress import Advance
 
 JsonObject = dict[str, Any]
 """What a step measured, as plain values; filled as it goes, so that nothing is lost."""

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gpu_consensus.backends.cuda_source import OLDEST
-from gpu_consensus.warn import warn
+from gpu_consensus.backends.cupy.source import OLDEST
+from gpu_consensus.util.warn import warn
 
 CUPY_WHEELS = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
 """Names of CuPy's wheels, and the name that conda and a source build use."""

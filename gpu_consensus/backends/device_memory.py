@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from gpu_consensus.backends.device_errors import cuda_errors, is_device_memory
-from gpu_consensus.warn import warn
+from gpu_consensus.util.warn import warn
 
 Result = TypeVar("Result")
 

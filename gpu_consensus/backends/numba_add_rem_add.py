@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.numba_jit import compiled
 from gpu_consensus.backends.protocol import Codes
-from gpu_consensus.checks import IntArray
+from gpu_consensus.util.checks import IntArray
 
 _LOWEST = np.int32(np.iinfo(np.int32).min)
 _PROBES = 32  # slots of the table that are tried; then a set stays unknown

@@ -16,7 +16,7 @@ from gpu_consensus.backends.numba_layout import (
     code_lines,
     padded_rows,
 )
-from gpu_consensus.backends.numpy_backend import NumpyBackend, smallest_unsigned
+from gpu_consensus.backends.numpy import NumpyBackend, smallest_unsigned
 from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,

@@ -21,7 +21,7 @@ from gpu_consensus.backends.segments import (
     label_sums,
     partition_groups,
 )
-from gpu_consensus.checks import FloatArray, IntArray
+from gpu_consensus.util.checks import FloatArray, IntArray
 
 FLOOR = 2.0**-52
 """Shares below this count as this, where a logarithm is taken."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.log2 import x_log2_x
-from gpu_consensus.checks import FloatArray, IntArray
+from gpu_consensus.util.checks import FloatArray, IntArray
 
 TINY = 2.0**-100
 """Entries of a table below this are 0.

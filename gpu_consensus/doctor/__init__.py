@@ -15,7 +15,7 @@ from gpu_consensus.backends.availability import (
     installed_versions,
     version_text,
 )
-from gpu_consensus.backends.numpy_backend import n_threads
+from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.doctor.cuml import check_cuml
 from gpu_consensus.doctor.self_test import self_test
 

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import on_device, to_host
+from gpu_consensus.backends.cupy.streamed_codes import StreamedCodes
 from gpu_consensus.backends.host_loops import fastest
-from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.numpy import NumpyBackend
 from gpu_consensus.backends.protocol import Backend, Codes
 from gpu_consensus.backends.segments import Segments
-from gpu_consensus.backends.streamed_codes import StreamedCodes
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.feedback.tilo import tilo
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.loop.refine import refine
@@ -27,6 +26,7 @@ from gpu_consensus.methods.kcc import KccRule, kcc
 from gpu_consensus.methods.sec import SecRule, sec
 from gpu_consensus.methods.voting import IpvcRule, IvcRule
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.arrays import on_device, to_host
 
 _FEW = 50  # objects for what takes long in NumPy
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import on_device
 from gpu_consensus.backends.host_loops import compiled_loops
-from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.numpy import NumpyBackend
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.doctor.primitives import (
     LOOPS,
@@ -20,6 +19,7 @@ from gpu_consensus.doctor.primitives import (
     fit_all,
     make_data,
 )
+from gpu_consensus.util.arrays import on_device
 
 # one and two bytes; 16 columns, 32, several tiles, restarts across tiles; a table that
 # fits the shared memory of any device, one that does not, a partition that does not;

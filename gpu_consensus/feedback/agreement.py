@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.contingency import n_pairs
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble.contingency import n_pairs
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.count_by_cluster import count_many_by_cluster
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, IntArray
 
 
 def agreement(

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import (
+from gpu_consensus.util.checks import (
     FloatArray,
     check_int,
     check_n_clusters,
     seed_sequence,
 )
-from gpu_consensus.threads import one_thread
+from gpu_consensus.util.threads import one_thread
 
 Labels = npt.NDArray[np.intp]
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import (
+from gpu_consensus.feedback.tilo import check_order, exact_weights, lower_width, width
+from gpu_consensus.util.checks import (
     FloatArray,
     IntArray,
     check_int,
     check_n_clusters,
     seed_sequence,
 )
-from gpu_consensus.feedback.tilo import check_order, exact_weights, lower_width, width
 
 
 class PinchClusters(NamedTuple):

@@ -9,15 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import (
-    FloatArray,
-    check_choice,
-    check_int,
-    check_n_clusters,
-    check_share,
-    seed_sequence,
-)
-from gpu_consensus.features import check_features
 from gpu_consensus.feedback.distances import (
     gaussian_similarity,
     pairwise_distances,
@@ -27,10 +18,20 @@ from gpu_consensus.feedback.distances import (
 from gpu_consensus.feedback.kernel_kmeans import kernel_kmeans
 from gpu_consensus.feedback.prc import prc
 from gpu_consensus.feedback.updates import FeedbackState
-from gpu_consensus.generation import bases, views
-from gpu_consensus.generation.rows import is_sparse
-from gpu_consensus.kmeans import kmeans
-from gpu_consensus.threads import one_thread
+from gpu_consensus.generate import clusterers as bases
+from gpu_consensus.generate import views
+from gpu_consensus.generate.features import check_features
+from gpu_consensus.generate.kmeans import kmeans
+from gpu_consensus.generate.rows import is_sparse
+from gpu_consensus.util.checks import (
+    FloatArray,
+    check_choice,
+    check_int,
+    check_n_clusters,
+    check_share,
+    seed_sequence,
+)
+from gpu_consensus.util.threads import one_thread
 
 UPDATES = ("full", "truncated", "distances", "similarities")
 OF_SIMILARITIES = ("kernel_kmeans", "prc")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.host_loops import fastest
-from gpu_consensus.checks import FloatArray, IntArray, seed_sequence
+from gpu_consensus.util.checks import FloatArray, IntArray, seed_sequence
 
 _BITS = 61  # of the sum of all weights, so that no sum of ours overflows
 

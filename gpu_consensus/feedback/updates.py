@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.numpy_backend import NumpyBackend
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.pairs import Pairs
+from gpu_consensus.backends.numpy import NumpyBackend
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.loop.pairs import Pairs
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray
 
 
 class FeedbackState:

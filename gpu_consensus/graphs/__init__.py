@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_consensus.checks import FloatArray, check_choice
 from gpu_consensus.graphs.external import MODULES, installed, metis, mtkahypar
 from gpu_consensus.graphs.kinds import (
     Graph,
@@ -20,6 +19,7 @@ from gpu_consensus.graphs.kinds import (
 )
 from gpu_consensus.graphs.moves import Moves
 from gpu_consensus.graphs.spectral import spectral
+from gpu_consensus.util.checks import FloatArray, check_choice
 
 NAMES = ("auto", "metis", "mtkahypar", "spectral")
 

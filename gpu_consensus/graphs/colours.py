@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Codes
-from gpu_consensus.checks import IntArray
-from gpu_consensus.splitmix import splitmix64
+from gpu_consensus.util.checks import IntArray
+from gpu_consensus.util.splitmix import splitmix64
 
 _ROUNDS = 8
 

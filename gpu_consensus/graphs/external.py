@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.graphs.kinds import Graph, Hypergraph, Parts
+from gpu_consensus.util.checks import FloatArray, IntArray
 
 MODULES = {"metis": "pymetis", "mtkahypar": "mtkahypar"}
 """The module behind each partitioner."""

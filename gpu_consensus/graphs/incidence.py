@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble.distinct import Distinct
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.graphs.colours import refine_colours
-from gpu_consensus.methods.distinct import Distinct
-from gpu_consensus.weights import vote_weights
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, IntArray
+from gpu_consensus.util.weights import vote_weights
 
 
 @dataclass(frozen=True)

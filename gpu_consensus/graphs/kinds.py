@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.threads import one_thread
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.threads import one_thread
 
 DENSE = 1000  # up to this many rows, eigenvectors come from a dense matrix
 _RANK = 1e-7  # singular values below this are rounding

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.checks import FloatArray, seed_sequence
-from gpu_consensus.encoding import encode
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble.encoding import encode
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.ensemble.storage import write_atomic
 from gpu_consensus.loop.rows import Rows
 from gpu_consensus.loop.starts import Starts
-from gpu_consensus.seeds import plain_seed, seed_from_plain
-from gpu_consensus.storage import write_atomic
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, seed_sequence
+from gpu_consensus.util.seeds import plain_seed, seed_from_plain
 
 if TYPE_CHECKING:
     from gpu_consensus.loop.fit import LoopOptions

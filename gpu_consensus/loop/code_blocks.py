@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import on_device
 from gpu_consensus.backends.protocol import Assignment, Backend, Codes, Counts, Offsets
+from gpu_consensus.util.arrays import on_device
 
 
 class CodeBlocks:

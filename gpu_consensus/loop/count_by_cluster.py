@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from gpu_consensus.backends.device_memory import ELSEWHERE, memory_for
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
+from gpu_consensus.backends.numpy import smallest_unsigned
 from gpu_consensus.backends.protocol import Backend, Codes, Counts, Offsets
 from gpu_consensus.loop.code_blocks import CodeBlocks
 

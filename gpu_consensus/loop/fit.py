@@ -12,19 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.device_memory import memory_for
-from gpu_consensus.backends.numpy_backend import n_threads
+from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.backends.profiling import stage
 from gpu_consensus.backends.protocol import Assignment, Backend, Codes, Counts, Table
-from gpu_consensus.checks import (
-    FloatArray,
-    check_choice,
-    check_int,
-    check_path,
-    seed_sequence,
-)
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.checkpoint import Checkpoint, open_checkpoint
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.lloyd import lloyd
@@ -34,8 +26,16 @@ from gpu_consensus.loop.rule import Rule
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.loop.starts import Starts
-from gpu_consensus.progress import progress_bar
-from gpu_consensus.weights import useful_partitions
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import (
+    FloatArray,
+    check_choice,
+    check_int,
+    check_path,
+    seed_sequence,
+)
+from gpu_consensus.util.progress import progress_bar
+from gpu_consensus.util.weights import useful_partitions
 
 _REFINE_EVERY, _REFINE_WINNER = 2**26, 2**30
 _TABLE_MEMORY = 256 << 20

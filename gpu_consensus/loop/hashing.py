@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Assignment
-from gpu_consensus.splitmix import splitmix64
+from gpu_consensus.util.splitmix import splitmix64
 
 
 def hash_assignments(

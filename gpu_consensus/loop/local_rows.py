@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
+from gpu_consensus.backends.numpy import smallest_unsigned
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts, Table
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.hashing import hash_assignments
 from gpu_consensus.loop.rows import Seeds, Tally
+from gpu_consensus.util.arrays import to_host
 
 
 class LocalRows:

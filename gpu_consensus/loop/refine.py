@@ -16,8 +16,8 @@ from gpu_consensus.backends.host_loops import compiled_form, fastest, pays
 from gpu_consensus.backends.log2 import LOOKUP_BITS
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.backends.segments import Segments, label_sums
-from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.utilities import Formula, rises
+from gpu_consensus.util.checks import FloatArray
 
 _SMALLEST_BLOCK = 16
 _BUFFER = 1 << 20  # numbers gathered at once

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from gpu_consensus.backends.protocol import Backend, Counts, Table
 from gpu_consensus.backends.recipe import TableRecipe, make_tables
 from gpu_consensus.backends.segments import Segments
-from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.utilities import Formula
+from gpu_consensus.util.checks import FloatArray
 
 
 class Refinement(NamedTuple):

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
+from gpu_consensus.backends.numpy import smallest_unsigned
 from gpu_consensus.backends.protocol import Assignment, Backend, Offsets
-from gpu_consensus.checks import unknown_name
-from gpu_consensus.encoding import encode
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble.encoding import encode
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.rows import Rows, Seeds
 from gpu_consensus.loop.rule import Rule, tables_of
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import unknown_name
 
 NAMES = ("partition", "random", "careful")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray
+from gpu_consensus.util.checks import FloatArray
 
 
 @dataclass

@@ -21,7 +21,7 @@ import numpy as np
 from gpu_consensus.backends.log2 import LOOKUP_BITS, x_log2_x
 from gpu_consensus.backends.recipe import FLOOR, lp_norm, power
 from gpu_consensus.backends.segments import TINY, Array, LabelSums, Segments
-from gpu_consensus.checks import FloatArray, IntArray, unknown_name
+from gpu_consensus.util.checks import FloatArray, IntArray, unknown_name
 
 _BLOCK = 1 << 18  # numbers passed at once to a function of the user
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpu_consensus.checks import check_choice
 from gpu_consensus.methods.best import best
 from gpu_consensus.methods.borda import borda
 from gpu_consensus.methods.correspondence import correspondence
@@ -27,8 +26,9 @@ from gpu_consensus.methods.qmi import qmi
 from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
 from gpu_consensus.methods.vote import vote
-from gpu_consensus.options import check_options, finds_n_clusters, option_names
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import check_choice
+from gpu_consensus.util.options import check_options, finds_n_clusters, option_names
 
 METHODS: dict[str, Callable[..., Consensus]] = {
     "kcc": kcc,

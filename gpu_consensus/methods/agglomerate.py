@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.memory import check_memory
+from gpu_consensus.ensemble.distinct import Distinct
 from gpu_consensus.methods.call import Task
-from gpu_consensus.methods.distinct import Distinct
-from gpu_consensus.progress import progress_bar
+from gpu_consensus.util.checks import FloatArray, IntArray
+from gpu_consensus.util.memory import check_memory
+from gpu_consensus.util.progress import progress_bar
 
 _COMBINE: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
     "average": np.add,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray
+from gpu_consensus.util.checks import FloatArray
 
 Columns = npt.NDArray[np.intp]
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from gpu_consensus import metrics
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import check_choice
-from gpu_consensus.contingency import EncodedClustering
+from gpu_consensus.ensemble.contingency import EncodedClustering
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.voting import IpvcRule
-from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import check_choice
+from gpu_consensus.util.progress import progress_bar
 
 _SIGN: dict[str, int] = {
     "adjusted_rand": 1,

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import FloatArray
 from gpu_consensus.methods.alignment import match, overlaps
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.cast_votes import cast_votes, n_columns
 from gpu_consensus.methods.disagreement import vote_agreement
 from gpu_consensus.result import Consensus
-from gpu_consensus.weights import vote_weights
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.weights import vote_weights
 
 
 def borda(

@@ -10,32 +10,32 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend, require_device
 from gpu_consensus.backends.protocol import Backend, Codes, Counts, Table
-from gpu_consensus.checks import (
+from gpu_consensus.ensemble.distinct import (
+    Distinct,
+    check_distinct_rows,
+    find_distinct,
+    find_unlabelled,
+)
+from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
+from gpu_consensus.graphs.incidence import Incidence, make_incidence
+from gpu_consensus.loop.count_by_cluster import count_by_cluster
+from gpu_consensus.loop.fit import LoopOptions, fit
+from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.pairs import Pairs
+from gpu_consensus.methods.voting import IpvcRule
+from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
+from gpu_consensus.util.arrays import on_device, to_host
+from gpu_consensus.util.checks import (
     FloatArray,
     check_choice,
     check_int,
     check_n_clusters,
     seed_sequence,
 )
-from gpu_consensus.ensemble import Ensemble, as_ensemble
-from gpu_consensus.graphs.incidence import Incidence, make_incidence
-from gpu_consensus.loop.count_by_cluster import count_by_cluster
-from gpu_consensus.loop.fit import LoopOptions, fit
-from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.methods.distinct import (
-    Distinct,
-    check_distinct_rows,
-    find_distinct,
-    find_unlabelled,
-)
-from gpu_consensus.methods.voting import IpvcRule
-from gpu_consensus.pairs import Pairs
-from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
-from gpu_consensus.warn import warn
-from gpu_consensus.weights import are_equal, useful_partitions
+from gpu_consensus.util.warn import warn
+from gpu_consensus.util.weights import are_equal, useful_partitions
 
 
 class Shared(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.alignment import match, overlaps
 from gpu_consensus.methods.call import Task
-from gpu_consensus.weights import vote_weights
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.memory import check_memory
+from gpu_consensus.util.weights import vote_weights
 
 
 def n_columns(task: Task) -> int:

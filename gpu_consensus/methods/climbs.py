@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import on_device
 from gpu_consensus.backends.host_loops import compiled_form, pays
 from gpu_consensus.backends.protocol import Codes
-from gpu_consensus.checks import IntArray
-from gpu_consensus.progress import Advance
+from gpu_consensus.util.arrays import on_device
+from gpu_consensus.util.checks import IntArray
+from gpu_consensus.util.progress import Advance
 
 _LOWEST = np.iinfo(np.int64).min
 _VISITED = 1 << 28  # bytes of visited sets that are remembered on the host
@@ -124,8 +124,8 @@ def climb_all(
     marks = marks_of(codes.shape[1])
     if on_device(codes if similarity is None else similarity):
         # imported here: CuPy is loaded only where something is on a device
-        from gpu_consensus.backends.cuda_add_rem_add import climb_waves
-        from gpu_consensus.backends.cuda_launcher import Launcher
+        from gpu_consensus.backends.cupy.climbs import climb_waves
+        from gpu_consensus.backends.cupy.launcher import Launcher
 
         return resolve(
             *climb_waves(

@@ -11,17 +11,17 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Backend, Codes
 from gpu_consensus.backends.segments import as_table
-from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_int
-from gpu_consensus.kmeans import kmeans
+from gpu_consensus.generate.kmeans import kmeans
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.count_by_cluster import count_many_by_cluster
-from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.alignment import match
 from gpu_consensus.methods.call import Shared, Task, open_task
-from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
-from gpu_consensus.threads import one_thread
-from gpu_consensus.weights import vote_weights
+from gpu_consensus.util.checks import FloatArray, IntArray, check_choice, check_int
+from gpu_consensus.util.memory import check_memory
+from gpu_consensus.util.progress import progress_bar
+from gpu_consensus.util.threads import one_thread
+from gpu_consensus.util.weights import vote_weights
 
 _DENSE = 1500  # labels up to which all eigenvectors are found at once
 

@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import FloatArray, IntArray, check_choice
-from gpu_consensus.memory import check_memory
+from gpu_consensus.ensemble.distinct import Distinct
 from gpu_consensus.methods.agglomerate import agglomerate, cut
 from gpu_consensus.methods.alignment import match, overlaps
 from gpu_consensus.methods.call import Shared, Task, open_task
-from gpu_consensus.methods.distinct import Distinct
 from gpu_consensus.result import Consensus
-from gpu_consensus.weights import vote_weights
+from gpu_consensus.util.checks import FloatArray, IntArray, check_choice
+from gpu_consensus.util.memory import check_memory
+from gpu_consensus.util.weights import vote_weights
 
 
 def cvote(

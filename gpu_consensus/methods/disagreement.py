@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.segments import Segments
-from gpu_consensus.contingency import n_pairs
+from gpu_consensus.ensemble.contingency import n_pairs
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.methods.call import Task
 

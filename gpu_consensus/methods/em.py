@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.device_memory import memory_for
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import FloatArray, check_choice, check_int, seed_sequence
 from gpu_consensus.loop.local_rows import LocalRows
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.mixture import Mixture, MixtureCentroids, Model
 from gpu_consensus.methods.voting import IpvcRule
-from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Centroids, Consensus
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, check_choice, check_int, seed_sequence
+from gpu_consensus.util.progress import progress_bar
 
 _TABLE_MEMORY = 256 << 20
 _TOO_MANY = 1 << 31  # as many objects, in units of 2^-32, overflow an int64

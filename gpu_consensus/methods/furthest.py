@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import FloatArray
+from gpu_consensus.ensemble.distinct import Distinct
+from gpu_consensus.loop.pairs import Pairs
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.disagreement import Agreement, pair_agreement
-from gpu_consensus.methods.distinct import Distinct
-from gpu_consensus.pairs import Pairs
-from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.progress import progress_bar
 
 EXACT_ROWS = 10_000
 

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import FloatArray, check_choice, check_share
+from gpu_consensus.ensemble.distinct import Distinct
 from gpu_consensus.methods.agglomerate import agglomerate, cut, likeness
 from gpu_consensus.methods.call import Shared, Task, open_task
-from gpu_consensus.methods.distinct import Distinct
-from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import FloatArray, check_choice, check_share
+from gpu_consensus.util.progress import progress_bar
 
 
 def fusion_transfer(

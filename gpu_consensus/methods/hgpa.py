@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import check_choice
 from gpu_consensus.graphs import Partitioner, choose_partitioner
 from gpu_consensus.graphs.graph_cut import GraphCut
 from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Hypergraph
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import check_choice
 
 EDGE_WEIGHTS = ("unit", "size")
 

@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.host_loops import fastest
 from gpu_consensus.backends.protocol import Assignment, Backend, Codes, Counts
-from gpu_consensus.checks import FloatArray, IntArray, check_choice
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.local_rows import LocalRows
@@ -20,6 +18,8 @@ from gpu_consensus.loop.starts import Starts
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, IntArray, check_choice
 
 
 def ipc(

@@ -20,14 +20,14 @@ from gpu_consensus.backends.segments import (
     partition_groups,
     present_marginals,
 )
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.rule import Refinement, Rule
 from gpu_consensus.loop.utilities import Formula, Utility, parse_utility
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
-from gpu_consensus.warn import warn
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.warn import warn
 
 
 def kcc(

@@ -10,19 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import read_only, to_host
 from gpu_consensus.backends import choose_backend
-from gpu_consensus.backends.numpy_backend import n_threads
+from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import (
-    FloatArray,
-    check_choice,
-    check_int,
-    check_n_clusters,
-    check_share,
-    seed_sequence,
-)
-from gpu_consensus.ensemble import Ensemble, as_ensemble
+from gpu_consensus.ensemble.distinct import check_distinct_rows, find_unlabelled
+from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
 from gpu_consensus.feedback.agreement import agreement, mean_pairwise
 from gpu_consensus.feedback.sites import (
     Site,
@@ -33,13 +25,21 @@ from gpu_consensus.feedback.sites import (
 from gpu_consensus.feedback.updates import FeedbackState
 from gpu_consensus.feedback.views import SiteSettings, make_sites
 from gpu_consensus.methods import METHODS
-from gpu_consensus.methods.distinct import check_distinct_rows, find_unlabelled
 from gpu_consensus.methods.prc_consensus import prc_consensus
-from gpu_consensus.options import check_options, option_names
-from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
-from gpu_consensus.warn import warn
-from gpu_consensus.weights import useful_partitions
+from gpu_consensus.util.arrays import read_only, to_host
+from gpu_consensus.util.checks import (
+    FloatArray,
+    check_choice,
+    check_int,
+    check_n_clusters,
+    check_share,
+    seed_sequence,
+)
+from gpu_consensus.util.options import check_options, option_names
+from gpu_consensus.util.progress import progress_bar
+from gpu_consensus.util.warn import warn
+from gpu_consensus.util.weights import useful_partitions
 
 CONSENSUS: dict[str, Callable[..., Consensus]] = {**METHODS, "prc": prc_consensus}
 FEEDBACKS = ("consensus", "all")

@@ -9,18 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import is_array, size_text
 from gpu_consensus.backends.device_memory import (
     ELSEWHERE,
     DeviceMemoryError,
     DeviceMemoryWarning,
     memory_for,
 )
-from gpu_consensus.backends.numpy_backend import n_threads
+from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.backends.protocol import Backend, Codes, Counts
-from gpu_consensus.checks import FloatArray, IntArray, check_choice
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
-from gpu_consensus.memory import available_memory
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.climbs import (
     Threshold,
@@ -29,9 +26,12 @@ from gpu_consensus.methods.climbs import (
     count_labels,
     score,
 )
-from gpu_consensus.progress import Advance, progress_bar
 from gpu_consensus.result import Consensus
-from gpu_consensus.warn import warn
+from gpu_consensus.util.arrays import is_array, size_text
+from gpu_consensus.util.checks import FloatArray, IntArray, check_choice
+from gpu_consensus.util.memory import available_memory
+from gpu_consensus.util.progress import Advance, progress_bar
+from gpu_consensus.util.warn import warn
 
 _MATRIX = 1 << 30  # bytes, if nothing else is asked for
 _TILE = 1 << 22  # pairs counted at a time

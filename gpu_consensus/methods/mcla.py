@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import FloatArray
 from gpu_consensus.graphs import Partitioner, choose_partitioner
 from gpu_consensus.graphs.graph_cut import GraphCut
 from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Parts, Similarity, cut_weight
-from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.memory import check_memory
 
 _PAIR_BYTES = 48  # of two clusters: the graph, what it is made from, METIS's copies
 _CURE = "use hbgf, or fewer or coarser partitions"

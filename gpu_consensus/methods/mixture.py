@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.numpy import NumpyBackend
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
 from gpu_consensus.backends.segments import Segments, present_marginals
-from gpu_consensus.checks import FloatArray
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.methods.call import Task
 from gpu_consensus.result import Centroids
-from gpu_consensus.weights import vote_weights
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.weights import vote_weights
 
 _SEED_DOUBT = 0.2  # share of a seed's mass that is spread over all components
 _HIGH, _LOW = 10, 40  # bits behind the point in the two halves of an exact sum

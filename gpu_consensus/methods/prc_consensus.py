@@ -7,9 +7,9 @@ from typing import Any
 
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.feedback.prc import prc
-from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.memory import check_memory
 
 _MATRICES = 4  # n x n: the graph, its rounded weights and what lies between
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
 from gpu_consensus.backends.protocol import Backend, Counts, Table
 from gpu_consensus.backends.recipe import TableRecipe, make_tables, sec_weights
 from gpu_consensus.backends.segments import (
@@ -19,13 +18,14 @@ from gpu_consensus.backends.segments import (
     label_sums,
     present_marginals,
 )
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.ensemble import Ensemble, as_ensemble
+from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.rule import Rule
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
-from gpu_consensus.weights import are_equal
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.weights import are_equal
 
 
 def sec(

@@ -9,8 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import check_int
-from gpu_consensus.contingency import EncodedClustering, contingency, information
+from gpu_consensus.ensemble.contingency import (
+    EncodedClustering,
+    contingency,
+    information,
+)
 from gpu_consensus.graphs import Partitioner, choose_partitioner
 from gpu_consensus.graphs.graph_cut import GraphCut
 from gpu_consensus.graphs.incidence import Incidence
@@ -19,6 +22,7 @@ from gpu_consensus.methods.cspa import run_cspa
 from gpu_consensus.methods.hgpa import run_hgpa
 from gpu_consensus.methods.mcla import run_mcla
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import check_int
 
 Run = Callable[[Task, Incidence, Partitioner, int], GraphCut]
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import check_choice
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.cast_votes import cast_votes, n_columns
 from gpu_consensus.methods.disagreement import vote_agreement
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import check_choice
 
 
 def vote(

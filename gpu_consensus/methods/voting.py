@@ -15,9 +15,9 @@ from gpu_consensus.backends.segments import (
     label_sums,
     present_marginals,
 )
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.rule import Rule
+from gpu_consensus.util.checks import FloatArray
 
 
 class _Votes(Rule):

@@ -13,12 +13,10 @@ from unittest import mock
 import numpy as np
 from cudaemu import DeviceSpec, installed, make_cupy
 
-from gpu_consensus.backends import (
-    cuda_launcher,
-    cupy_backend,
-)
-from gpu_consensus.backends.cuda_source import Kernel
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
+from gpu_consensus.backends.cupy import backend as cupy_backend
+from gpu_consensus.backends.cupy import launcher as cuda_launcher
+from gpu_consensus.backends.cupy.source import Kernel
+from gpu_consensus.backends.numpy import smallest_unsigned
 from gpu_consensus.backends.recipe import TableRecipe
 from gpu_consensus.methods import climbs
 from nvrtc.architectures import Architecture
