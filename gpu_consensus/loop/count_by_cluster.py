@@ -45,6 +45,7 @@ def count_by_cluster(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from gpu_consensus.backends import choose_backend
     >>> codes = np.array([[0, 0, 1, 2]], dtype=np.uint8)
     >>> there, offsets = choose_backend("numpy", None), np.array([0, 3])
