@@ -27,6 +27,7 @@ from gpu_consensus.backends.device_memory import (
 )
 from gpu_consensus.backends.numpy_backend import NumpyBackend
 from gpu_consensus.backends.streamed_codes import StreamedCodes
+from gpu_consensus.loop import count_by_cluster
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.climbs import bytes_beside, climb_all
 from gpu_consensus.methods.kcc import KccRule
@@ -180,8 +181,9 @@ PAIRWISE = {
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", PAIRWISE)
-def test_pairs_of_codes_larger_than_the_device(name, weighted):
+def test_pairs_of_codes_larger_than_the_device(monkeypatch, name, weighted):
     n, r, memory = (6000, 12, 48_000) if name == "correspondence" else (520, 80, 40_000)
+    monkeypatch.setattr(count_by_cluster, "_COUNTS", 1000)
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(n)[:, None] % 3, r, axis=1)
     for new in (rng.integers(3, size=(n, r)), -1):
