@@ -72,6 +72,11 @@ def choose_backend(
 
 def _check_backend(backend: Any, codes: Any) -> Backend:
     """Return an object that is to serve as a backend, if it can."""
+    if isinstance(backend, type):
+        raise TypeError(
+            f"backend={backend.__name__} is a class; pass an object of it, "
+            f"{backend.__name__}()."
+        )
     for member in MEMBERS:
         if not hasattr(backend, member):
             raise TypeError(

@@ -109,29 +109,26 @@ def test_nobody_asks_a_backend_or_a_rule_which_one_it_is():
     door = "backends/__init__.py"
     assert asked == {
         (door, "choose_backend", "isinstance(backend, str)"),
+        (door, "_check_backend", "isinstance(backend, type)"),
         (door, "_check_backend", "hasattr(backend, member)"),
     }
 
 
-METHODS = {
-    "kcc": {"n_clusters": 3, "n_init": 2},
-    "kcc by careful seeds": {"n_clusters": 3, "n_init": 2, "init": "careful"},
-    "sec": {"n_clusters": 3, "n_init": 2},
-    "ipvc": {"n_clusters": 3, "n_init": 2},
-    "em": {"n_clusters": 3, "n_init": 2},
-    "hac": {"n_clusters": 3},
-    "least_squares": {},
-}
+FINDS_N_CLUSTERS = {"best", "fusion_transfer", "least_squares", "vote"}
+CALLS = [
+    *((name, {}) for name in gpc.METHODS),
+    ("kcc", {"init": "careful", "utility": "h"}),
+    ("kcc", {"init": "random", "utility": "l5", "refine": True}),
+]
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_a_backend_written_from_the_docstrings_serves_a_method(name):
+@pytest.mark.parametrize(("name", "options"), CALLS, ids=str)
+def test_a_backend_written_from_the_docstrings_serves_a_method(name, options):
     labels, _ = noisy(2, n=40, r=6, missing=0.2)
-    method, options = gpc.METHODS[name.split()[0]], METHODS[name]
-    if method is not gpc.least_squares:
-        options = {**options, "random_state": 0}
-    found = method(labels, backend=ToyBackend(), **options)
-    expected = method(labels, backend="numpy", **options)
+    n_clusters = None if name in FINDS_N_CLUSTERS else 3
+    options = {**options, "random_state": 0}
+    found = gpc.consensus(labels, n_clusters, name, backend=ToyBackend(), **options)
+    expected = gpc.consensus(labels, n_clusters, name, backend="numpy", **options)
     assert found.backend == "toy"
     assert np.array_equal(found.labels, expected.labels)
     assert found.objective == pytest.approx(expected.objective, rel=1e-12)
@@ -143,6 +140,8 @@ def test_an_object_that_lacks_a_member_is_refused_by_its_name():
 
     with pytest.raises(TypeError, match=r"^backend=.* has no member 'scores'; pass"):
         gpc.kcc(noisy(0)[0], 3, backend=Half())
+    with pytest.raises(TypeError, match=r"^backend=ToyBackend is a class; pass an obj"):
+        gpc.kcc(noisy(0)[0], 3, backend=ToyBackend)
     with pytest.raises(TypeError, match=r"^backend=3 has no member 'name'; pass one"):
         gpc.kcc(noisy(0)[0], 3, backend=3)
 
