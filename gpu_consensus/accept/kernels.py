@@ -15,6 +15,7 @@ from gpu_consensus.accept.run import Context, JsonObject, NotRun
 from gpu_consensus.backends import require_device
 from gpu_consensus.backends.cupy.backend import CupyBackend
 from gpu_consensus.backends.cupy.climbs import climb_waves
+from gpu_consensus.backends.cupy.launcher import Launcher
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.climbs import marks_of, table_size
@@ -115,9 +116,7 @@ def _draw(rng: np.random.Generator, n: int, r: int, k_i: int) -> npt.NDArray[Any
     return codes
 
 
-def _cases(
-    backend: CupyBackend, gpu: TimedLauncher, context: Context
-) -> Iterator[Case]:
+def _cases(backend: CupyBackend, gpu: Launcher, context: Context) -> Iterator[Case]:
     sizes, rng = context.sizes, np.random.default_rng(0)
     r = sizes.r_kernels
     n = max(32, min(sizes.n_kernels, gpu.free_memory() // (12 * r)))
@@ -292,7 +291,7 @@ def _soft_cases(
 
 def _pair_cases(
     backend: CupyBackend,
-    gpu: TimedLauncher,
+    gpu: Launcher,
     ens: Ensemble,
     n_pairs: int,
     codes: Any,

@@ -68,7 +68,7 @@ def make_incidence(
     Examples
     --------
     >>> ens = Ensemble(np.array([[0, 5], [0, 5], [1, -1]]))
-    >>> from gpu_consensus.methods.distinct import find_distinct
+    >>> from gpu_consensus.ensemble.distinct import find_distinct
     >>> graph = make_incidence(ens, ens.weights, find_distinct(ens.codes))
     >>> graph.sizes.tolist(), sorted(graph.copies.tolist())
     ([1, 2, 2], [1, 2])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -249,7 +248,6 @@ def _refine(
         every = [starts.winner()]
     todo = [q for q in every if q not in saved.refined]
     codes = to_host(rows.blocks.codes) if todo else rows.blocks.codes
-    lock = threading.Lock()
     # NumPy's many small steps hold the GIL, and a function of the caller's own is
     # called from no thread but the caller's
     if not runs_compiled(codes, rule.refinement.formula, rows.n_clusters):
@@ -257,30 +255,32 @@ def _refine(
     with progress_bar(progress, "refine", len(every)) as advance:
         advance(len(every) - len(todo))
 
-        def refine_one(q: int) -> None:
-            with lock:
-                assignment, counts = rows.labels(q), rows.counts(q)
-            refined = _refine_start(rule, codes, assignment, counts, options)
-            with lock:  # a checkpoint never holds half a start
-                rows.put(q, refined.assignment)
-                starts.history[q].extend(refined.history)
-                starts.objective[q] = refined.history[-1]
-                starts.converged[q] &= refined.finished
-                saved.refined.append(q)
-                saved.save(starts, rows)
-                advance(1, f"F {starts.objective.min():.6g}")
+        # threads only refine: none but this one knows the device in use
+        begin = {q: (rows.labels(q), rows.counts(q)) for q in todo}
+
+        def refine_one(q: int) -> _Refined:
+            return _refine_start(rule, codes, *begin[q], options)
+
+        def take_over(q: int, refined: _Refined) -> None:
+            rows.put(q, refined.assignment)
+            starts.history[q].extend(refined.history)
+            starts.objective[q] = refined.history[-1]
+            starts.converged[q] &= refined.finished
+            saved.refined.append(q)
+            saved.save(starts, rows)
+            advance(1, f"F {starts.objective.min():.6g}")
 
         if threads == 1 or len(todo) < 2:
             for q in todo:
-                refine_one(q)
+                take_over(q, refine_one(q))
             return
         with ThreadPoolExecutor(min(threads, len(todo))) as pool:
-            futures = [pool.submit(refine_one, q) for q in todo]
+            futures = {q: pool.submit(refine_one, q) for q in todo}
             try:
-                for future in futures:
-                    future.result()
+                for q, future in futures.items():
+                    take_over(q, future.result())
             finally:
-                for future in futures:
+                for future in futures.values():
                     future.cancel()
 
 

@@ -19,7 +19,7 @@ from gpu_consensus.accept import agreement, roofs, verdict
 from gpu_consensus.accept.run import Sizes, Step
 from gpu_consensus.backends.cupy.backend import CupyBackend
 from gpu_consensus.backends.cupy.source import all_kernels
-from gpu_consensus.cli.main import main as cli
+from gpu_consensus.cli import main as cli
 from gpu_consensus.methods import METHODS
 
 TINY = Sizes(40, 3000, 600, 4, 32, 1 << 14, 2, 2, 300, 2000, 6, 1000)

@@ -17,6 +17,7 @@ from gpu_consensus.accept.generation import compare_generation
 from gpu_consensus.accept.private import redact
 from gpu_consensus.accept.run import Context, NotRun, Sizes, Step, new_entry, run_step
 from gpu_consensus.backends.cupy.backend import CupyBackend
+from gpu_consensus.backends.cupy.launcher import Launcher
 from gpu_consensus.backends.cupy.source import (
     all_kernels,
     measuring_kernels,
@@ -101,8 +102,9 @@ def test_no_kernel_is_said_to_move_more_than_it_does():
     """Against what the emulator sees: sectors of 32 bytes, passes over the banks."""
     sizes = TINY._replace(n_kernels=512, r_kernels=8)
     with emulated(SMALL), configured(mode="check"):
-        backend = CupyBackend()
-        for case in kernels._cases(backend, Context(sizes, float("inf"), False)):
+        gpu = Launcher()
+        context = Context(sizes, float("inf"), False)
+        for case in kernels._cases(CupyBackend(gpu), gpu, context):
             with cudaemu.recording() as reports:
                 case.call()
             mine = [one for one in reports if one.kernel == case.kernel]

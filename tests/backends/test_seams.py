@@ -106,7 +106,7 @@ def test_nobody_asks_a_backend_or_a_rule_which_one_it_is():
         for node, function in questions(ast.parse(path.read_text(encoding="utf-8")))
     }
     # only the door, where what a user gave becomes a backend
-    door = "backends/__init__.py"
+    door = "backends/choose.py"
     assert asked == {
         (door, "choose_backend", "isinstance(backend, str)"),
         (door, "_check_backend", "isinstance(backend, type)"),

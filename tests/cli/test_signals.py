@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import gpu_consensus_command
-from gpu_consensus.cli.main import main, signals
+from gpu_consensus.cli import signals
+from gpu_consensus.cli.main import main
 from gpu_consensus.ensemble import storage
 
 pytestmark = pytest.mark.skipif(
@@ -67,7 +68,8 @@ def test_a_program_that_does_not_listen_is_ended_and_leaves_no_file(tmp_path):
         """if True:
         import threading, time
         from pathlib import Path
-        from gpu_consensus import signals, storage
+        from gpu_consensus.cli import signals
+        from gpu_consensus.ensemble import storage
 
         def slowly(file):
             file.write(b"half")
@@ -96,7 +98,7 @@ def test_a_second_signal_ends_a_patient_program_at_once(tmp_path):
         """if True:
         import time
         from pathlib import Path
-        from gpu_consensus import signals
+        from gpu_consensus.cli import signals
 
         signals.watch_signals()
         signals.be_patient(60)
@@ -125,7 +127,7 @@ def test_a_new_folder_goes_away_with_the_save_that_made_it(tmp_path):
         import os, threading, time
         from pathlib import Path
         import gpu_consensus as gpc
-        from gpu_consensus import signals
+        from gpu_consensus.cli import signals
 
         def slowly(handle):  # as a busy disk, whose call no signal ends
             Path("begun").touch()
@@ -152,7 +154,7 @@ def test_a_signal_that_comes_twice_is_told_once(tmp_path):
         tmp_path,
         """if True:
         import io, os, signal, sys
-        from gpu_consensus import cli
+        from gpu_consensus.cli import main as cli
 
         def end(**_):
             os.kill(os.getpid(), signal.SIGINT)
@@ -179,7 +181,7 @@ def test_a_signal_behind_another_error_is_told_as_such(tmp_path):
         tmp_path,
         """if True:
         import os, signal
-        from gpu_consensus import cli
+        from gpu_consensus.cli import main as cli
 
         def load(**_):
             try:
@@ -200,7 +202,7 @@ def test_a_reader_that_takes_nothing_does_not_keep_it(tmp_path):
     script = """if True:
         import os, threading, time
         from pathlib import Path
-        from gpu_consensus import signals
+        from gpu_consensus.cli import signals
 
         os.set_blocking(2, False)
         try:
