@@ -21,7 +21,7 @@ def run() -> NoReturn:
     for number in _WORDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
-    from gpu_consensus.cli import run as be_the_program
+    from gpu_consensus.cli.main import run as be_the_program
 
     be_the_program()
 

@@ -6,7 +6,7 @@ On Linux, macOS and Windows, with the Python it is called with::
     python .ci/release.py build              # dist/: sdist and wheel, checked
     python .ci/release.py build --tag v0.1.0 # and that this is the version of the tag
     python .ci/release.py test               # the tests, against the wheel of dist/
-    python .ci/release.py test tests/test_kcc.py
+    python .ci/release.py test tests/methods/test_kcc.py
 """
 
 from __future__ import annotations

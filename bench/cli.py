@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gpu_consensus.checks import check_choice
-from gpu_consensus.storage import write_atomic
+from gpu_consensus.ensemble.storage import write_atomic
+from gpu_consensus.util.checks import check_choice
 
 from . import environment
 from .plot import draw_throughput

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import gpu_consensus as gpc
-from gpu_consensus.hardware import cpu_model, memory_gb
+from gpu_consensus.util.hardware import cpu_model, memory_gb
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 

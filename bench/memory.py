@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
 import sys
 import time
 import warnings
@@ -14,6 +12,7 @@ from typing import Any
 
 import gpu_consensus as gpc
 
+from .measure import measure_in_child
 from .suite import Claim, Column, Context, Skipped, Table
 from .synthetic import make_ensemble
 
@@ -45,7 +44,7 @@ def memory_table(context: Context) -> Table:
         return table
     with context.progress("memory", 2) as advance:
         for refine in (False, "auto"):
-            table.rows.append(_measure_in_child(n, r, k, refine))
+            table.rows.append(measure_in_child("memory", [n, r, k, refine]))
             advance()
     worst = max(row["above_codes_mb"] for row in table.rows)
     table.claims = [Claim(claim, f"{worst:.0f} MB above the codes", worst < _LIMIT_MB)]
@@ -55,20 +54,6 @@ def memory_table(context: Context) -> Table:
         f"{_MAX_ITER}."
     ]
     return table
-
-
-def _measure_in_child(n: int, r: int, k: int, refine: bool | str) -> dict[str, Any]:
-    command = [sys.executable, "-m", f"{__package__}.memory"]
-    search = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
-    done = subprocess.run(
-        [*command, json.dumps([n, r, k, refine])],
-        env={**os.environ, "PYTHONPATH": search},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    row: dict[str, Any] = json.loads(done.stdout)
-    return row
 
 
 def measure(n: int, r: int, k: int, refine: bool | str) -> dict[str, Any]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import gpu_consensus as gpc
 
+from .measure import measure_in_child
 from .memory import peak_bytes
 from .suite import Column, Context, Skipped, Table
 
@@ -189,21 +188,10 @@ def _waited(rows: list[dict[str, Any]], sizes: list[int]) -> list[str]:
 
 
 def _measure_in_child(method: str, options: dict[str, Any], n: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", f"{__package__}.methods"]
-    search = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
     try:
-        done = subprocess.run(
-            [*command, json.dumps([method, options, n])],
-            env={**os.environ, "PYTHONPATH": search},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            timeout=_TIMEOUT,
-        )
+        return measure_in_child("methods", [method, options, n], _TIMEOUT)
     except subprocess.TimeoutExpired:
         return {"error": f"took more than {_TIMEOUT:.0f} s"}
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
 
 
 def make_ensemble(n: int, seed: int) -> tuple[gpc.Ensemble, Any]:

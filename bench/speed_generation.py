@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import gpu_consensus as gpc
 from gpu_consensus.examples import load_example
 
 from .environment import others_busy, usable_cores
+from .measure import timed
 from .suite import (
     Claim,
     Column,
@@ -165,10 +165,10 @@ class _Comparison:
         from threadpoolctl import threadpool_limits
 
         with threadpool_limits(1):
-            one_thread, _ = _timed(partial(self.kmeans, X, seed, ks))
+            one_thread, _ = timed(partial(self.kmeans, X, seed, ks))
         narrow = X.astype(np.float32)
-        float32, _ = _timed(partial(self.kmeans, narrow, seed, ks))
-        converged, _ = _timed(
+        float32, _ = timed(partial(self.kmeans, narrow, seed, ks))
+        converged, _ = timed(
             partial(self.ours, seed, max_iter=300, rows_per_cluster=None)
         )
         return {
@@ -187,10 +187,10 @@ class _Comparison:
         r_n: dict[str, list[float]] = {"ours": [], "kmeans": []}
         busy = [others_busy()]
         for seed in seeds:
-            seconds, ours = _timed(partial(self.ours, seed))
+            seconds, ours = timed(partial(self.ours, seed))
             spent["ours"].append(seconds)
             ks = ours.n_labels
-            seconds, peer = _timed(partial(self.kmeans, X, seed, ks))
+            seconds, peer = timed(partial(self.kmeans, X, seed, ks))
             spent["kmeans"].append(seconds)
             busy.append(others_busy())
             for name, ensemble in (("ours", ours), ("kmeans", peer)):
@@ -319,9 +319,3 @@ def _notes(rows: list[dict[str, Any]]) -> list[str]:
             "spinning, as those of KMeans do. Repeat on a quiet machine."
         )
     return notes
-
-
-def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    begin = time.perf_counter()
-    result = call()
-    return time.perf_counter() - begin, result

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from gpu_consensus.backends import why_unavailable
 
 from . import formulas
 from .environment import others_busy, usable_cores
+from .measure import timed
 from .suite import collect_warnings
 from .synthetic import make_ensemble, one_hot
 
@@ -160,10 +159,10 @@ class Peer:
             for threads in options:
                 for name, backend in (("kcc", self.backend), ("auto", "auto")):
                     call = partial(self.kcc, n_jobs=threads, backend=backend)
-                    spent, results[name] = _timed(call)
+                    spent, results[name] = timed(call)
                     seconds[name][threads].append(spent)
                 with threadpool_limits(threads):
-                    spent, results["kmeans"] = _timed(self.kmeans)
+                    spent, results["kmeans"] = timed(self.kmeans)
                 seconds["kmeans"][threads].append(spent)
             busy.append(others_busy())
         r = self.ensemble.n_partitions
@@ -201,7 +200,7 @@ class Peer:
         if all(found and min(found) >= SAME_ITER for found in each.values()):
             row["ratio_same"] = self._same_iterations(row, repeats)
         default = partial(self.kcc, init="partition", n_jobs=row["kcc_threads"])
-        row["default_s"], found = _timed(default)
+        row["default_s"], found = timed(default)
         row["default_f"] = found.objective
         return row
 
@@ -213,9 +212,9 @@ class Peer:
         theirs = partial(self.kmeans, max_iter=SAME_ITER)
         kcc, kmeans = [], []
         for _ in range(repeats):
-            kcc.append(_timed(ours)[0])
+            kcc.append(timed(ours)[0])
             with threadpool_limits(row["kmeans_threads"]):
-                kmeans.append(_timed(theirs)[0])
+                kmeans.append(timed(theirs)[0])
         return min(kmeans) / min(kcc)
 
     def _kcc_iterations(self) -> list[int]:
@@ -238,9 +237,3 @@ class Peer:
         if abs(lowest / inertia - 1) > 1e-9:
             return None
         return [int(run.n_iter_) for run in runs]
-
-
-def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    begin = time.perf_counter()
-    result = call()
-    return time.perf_counter() - begin, result

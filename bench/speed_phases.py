@@ -23,11 +23,10 @@ from .suite import Claim, Column, Context, Skipped, Table
 from .synthetic import make_ensemble
 
 _STAGES = {
-    "assign": ("assign", "reassign"),
-    "count": ("count", "recount", "recount_groups"),
+    "assign": ("assign",),
+    "count": ("count",),
     "table": ("table",),
     "objective": ("label_sums",),
-    "skipping": ("table_change", "unsettled", "pick", "groups", "spread"),
 }
 _MOST_EXPONENT = 1.05
 _FIRST_CALL = 1.0

@@ -13,8 +13,10 @@ import numpy.typing as npt
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend, why_unavailable
 from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem, Starts
+from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.starts import Starts
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule
@@ -26,12 +28,10 @@ _N_CLUSTERS = 10
 _N_RESTARTS = 10
 _MAX_ITER = 50
 _REPEATS = 3
-_PAYS = 1.05  # times faster on one of the ensembles, or it is not worth its code
+_PAYS = 1.3  # times faster, on two of the ensembles, or it is not worth its code
 _SAVINGS = {
     "together": "starts share a table, and leave it when they end",
     "moved_only": "only objects that moved are counted again",
-    "lazy": "objects that cannot move are not scored",
-    "equal_once": "objects with equal labels are scored once",
 }
 
 
@@ -75,7 +75,7 @@ def savings_table(context: Context) -> Table:
             Claim(
                 f"it pays that {without}",
                 " and ".join(f"{ratio:.2f}" for ratio in ratios) + " times faster",
-                None if context.quick else max(ratios) >= _PAYS,
+                None if context.quick else sorted(ratios)[-2] >= _PAYS,
             )
         )
     good = all(row["equal"] for row in table.rows)
@@ -85,8 +85,8 @@ def savings_table(context: Context) -> Table:
         "The loop alone, of kcc with utility c, or of sec where labels are missing (it "
         "sums the weights of absent objects too: of those that moved, or of all), "
         f"K={_N_CLUSTERS}, {_N_RESTARTS} starts from random objects, at most "
-        f"{_MAX_ITER} iterations; the least of {_REPEATS} runs in turn. To find equal "
-        "rows is part of the time."
+        f"{_MAX_ITER} iterations; the least of {_REPEATS} runs in turn. A saving stays "
+        f"where it is at least {_PAYS} times faster on two ensembles."
     ]
     return table
 
@@ -106,7 +106,7 @@ def _measure(name: str, ensemble: gpc.Ensemble) -> list[dict[str, Any]]:
     seeds = _random_seeds(ensemble.n_samples)
     choices = {"": {}, **{key: {key: False} for key in _SAVINGS}}
     seconds: dict[str, float] = dict.fromkeys(choices, np.inf)
-    results: dict[str, Starts] = {}
+    results: dict[str, tuple[Any, Starts]] = {}
     for repeat in range(1 + _REPEATS):  # the first compiles
         for key, off in choices.items():
             begin = time.perf_counter()
@@ -116,7 +116,7 @@ def _measure(name: str, ensemble: gpc.Ensemble) -> list[dict[str, Any]]:
                 seconds[key] = min(seconds[key], spent)
     rows = np.ascontiguousarray(ensemble.codes.T)
     whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
-    every = results[""]
+    labels, every = results[""]
     return [
         {
             "method": "sec" if ensemble.n_missing.any() else "kcc",
@@ -126,8 +126,8 @@ def _measure(name: str, ensemble: gpc.Ensemble) -> list[dict[str, Any]]:
             "distinct": len(np.unique(whole)) / ensemble.n_samples,
             "without": without,
             "equal": bool(
-                np.array_equal(every.assignment, results[key].assignment)
-                and every.history == results[key].history
+                np.array_equal(labels, results[key][0])
+                and every.history == results[key][1].history
             ),
             "seconds": seconds[key],
             "all_s": seconds[""],
@@ -146,36 +146,25 @@ def _random_seeds(n_samples: int) -> npt.NDArray[np.uint8]:
 
 
 def counts_all() -> Backend:
-    """Return a numba backend that counts and weighs all objects, moved or not."""
+    """Return a numba backend that counts all objects again, moved or not."""
     from gpu_consensus.backends.numba_backend import NumbaBackend
 
     class CountsAll(NumbaBackend):
-        def recount(
-            self, codes: Any, offsets: Any, before: Any, after: Any, counts: Any
-        ) -> None:
-            if after.shape[1] == 1:  # one object fills an empty cluster
-                super().recount(codes, offsets, before, after, counts)
-            else:
-                counts[:] = self.count(codes, offsets, after, counts.shape[2])
-
-        def recount_groups(
-            self, groups: Any, offsets: Any, before: Any, after: Any, counts: Any
-        ) -> Any:
-            nowhere = np.full_like(before, counts.shape[2])
-            counts[:] = 0
-            super().recount_groups(groups, offsets, nowhere, after, counts)
-            return ((before != after) * groups.times).sum(axis=1)
-
-        def reweigh(
+        def count(
             self,
             codes: Any,
             offsets: Any,
             before: Any,
             after: Any,
-            row_weight: Any,
-            total: Any,
+            out: Any,
+            weight: Any = None,
+            absent: Any = None,
         ) -> None:
-            total[:] = self.weigh(codes, offsets, after, row_weight, total.shape[2])
+            if before is not None:
+                out[:] = 0
+                if absent is not None:
+                    absent[:] = 0
+            super().count(codes, offsets, None, after, out, weight, absent)
 
     return CountsAll()
 
@@ -186,28 +175,30 @@ def run_loop(
     *,
     together: bool = True,
     moved_only: bool = True,
-    lazy: bool = True,
-    equal_once: bool = True,
-) -> Starts:
-    """Run the loop on all threads, with these savings."""
-    from gpu_consensus.loop.collapse import find_groups
-
+) -> tuple[Any, Starts]:
+    """Run the loop on all threads, with these savings; return labels and starts."""
     backend = choose_backend("numba", None) if moved_only else counts_all()
-    nobody = np.empty(0, dtype=np.intp)
-    problem = Problem(backend, ensemble.codes, ensemble.offsets, _N_CLUSTERS, nobody)
-    if equal_once:
-        problem.groups = find_groups(problem, len(seeds))
     _, rule = _rule(ensemble, backend)
-    starts = Starts.seeded(problem, seeds.copy())
+    # in one block, or counting all objects of a block would forget the others
+    limit = 64 * ensemble.codes.nbytes
+    rows = LocalRows(
+        CodeBlocks(backend, ensemble.codes, ensemble.offsets, limit),
+        _N_CLUSTERS,
+        np.empty(0, dtype=np.intp),
+        row_weight=rule.row_weight,
+        absent_weight=rule.absent_weight,
+    )
+    rows.start(seeds.copy())
+    starts = Starts.fresh(len(seeds))
     lloyd(
-        problem,
+        rows,
+        backend,
         rule,
         starts,
         max_iter=_MAX_ITER,
         together=None if together else 1,
-        lazy=lazy,
     )
-    return starts
+    return np.stack([rows.labels(q) for q in range(len(seeds))]), starts
 
 
 def _rule(ensemble: gpc.Ensemble, backend: Backend) -> tuple[str, Any]:
@@ -259,7 +250,7 @@ def _pairs(ensemble: gpc.Ensemble, backend: str) -> Any:
     everybody = np.arange(ensemble.n_samples)
     chosen = choose_backend(backend, None)
     n_labels = np.asarray(ensemble.n_labels)
-    return chosen.coassociation(ensemble.codes, n_labels, everybody, everybody).same
+    return chosen.pairs(ensemble.codes, n_labels, everybody, everybody).same
 
 
 def _labels(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_consensus.progress import Advance, progress_bar
+from gpu_consensus.util.progress import Advance, progress_bar
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ __device__ __forceinline__ void gpc_add(i64* counter, i64 amount) {
     atomicAdd((u64*)counter, (u64)amount);
 }
 
-// The base-2 logarithm of gpu_consensus/loop/log2.py, operation for operation: x
+// The base-2 logarithm of gpu_consensus/backends/log2.py, operation for operation: x
 // positive and normal.
 __device__ __forceinline__ double gpc_log2(double x) {
     const double coefficients[12] = {

@@ -15,7 +15,7 @@ __device__ __forceinline__ float as_entry(double value) {
 }
 
 struct Sums {
-    i64 size, square, most, heavy;
+    i64 size, square, most, marginal_weighted;
 };
 
 __device__ __forceinline__ void add(Sums& sums, int row, i64 found) {
@@ -31,11 +31,11 @@ __device__ __forceinline__ void add(Sums& sums, int row, i64 found) {
 }
 
 // Sums over the labels of each partition. A thread owns one (partition, column). For
-// SEC, `heavy` is the weight that the members get from this partition.
+// SEC, `marginal_weighted` is the weight that the members get from this partition.
 extern "C" __global__ void __launch_bounds__(256, 4)
     table_sums(const i64* counts, const i64* marginals, const int* first_row,
                int n_partitions, int n_columns, i64* size, i64* square, u8* empty,
-               i64* heavy) {
+               i64* marginal_weighted) {
     const i64 n = (i64)n_partitions * n_columns;
     for (i64 t = (i64)blockIdx.x * blockDim.x + threadIdx.x; t < n;
          t += (i64)gridDim.x * blockDim.x) {
@@ -46,11 +46,11 @@ extern "C" __global__ void __launch_bounds__(256, 4)
             const i64 found = counts[(i64)row * n_columns + column];
             add(sums, row, found);
 #if defined(UTILITY_SEC)
-            sums.heavy += found * marginals[row];
+            sums.marginal_weighted += found * marginals[row];
 #endif
         }
 #if defined(UTILITY_SEC)
-        heavy[t] = sums.heavy;
+        marginal_weighted[t] = sums.marginal_weighted;
 #endif
         empty[t] = sums.size == 0;
         if (sums.size == 0)
@@ -65,15 +65,15 @@ extern "C" __global__ void __launch_bounds__(256, 4)
 // owns one column. `row_sum`, of complete data, is sum_i A_k / W_k^2. Where nothing is
 // present a norm may be 0; the table says nothing there.
 extern "C" __global__ void __launch_bounds__(32, 16)
-    table_norm(const i64* square, const u8* empty, const i64* heavy, const i64* absent,
-               const i64* present_weight, int n_partitions, int n_columns, double* norm,
-               float* row_sum) {
+    table_norm(const i64* square, const u8* empty, const i64* marginal_weighted,
+               const i64* absent, const i64* present_weight, int n_partitions,
+               int n_columns, double* norm, float* row_sum) {
     for (int column = blockIdx.x * blockDim.x + threadIdx.x; column < n_columns;
          column += gridDim.x * blockDim.x) {
         i64 weight = 0, squares = 0;
         for (int i = 0; i < n_partitions; ++i) {
             const i64 at = (i64)i * n_columns + column;
-            weight += heavy[at];
+            weight += marginal_weighted[at];
             squares += square[at];
         }
         for (int i = 0; i < n_partitions; ++i) {

@@ -216,7 +216,7 @@ check_layers() { # check_layers TARGET
         zcat -f "$file" | tar -t >>"$state/names" 2>/dev/null || true
     done < <(find "$state/layers" -type f -print0)
     rm -rf "$state/layers"
-    grep -q 'site-packages/gpu_consensus/cli.py$' "$state/names" || fail "the search saw no layer"
+    grep -q 'site-packages/gpu_consensus/cli/main.py$' "$state/names" || fail "the search saw no layer"
     expect "" "$found" "$1: no layer or setting holds a mark or host of the build's secrets"
     names=$(grep -E '(^|/)(pip\.conf|\.netrc|\.pypirc|\.git-credentials|ca\.pem|id_[a-z0-9]+|\.docker/config\.json)$' "$state/names" || true)
     expect "" "$names" "$1: no file of credentials or registry settings in any layer"

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 from gpu_consensus import metrics
 from gpu_consensus.cluster import cluster
 from gpu_consensus.doctor import doctor
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.generate import drop_labels, generate_partitions
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.generate.generate_partitions import drop_labels, generate_partitions
 from gpu_consensus.loop.utilities import Utility
 from gpu_consensus.methods import METHODS, consensus
 from gpu_consensus.methods.best import best
+from gpu_consensus.methods.borda import borda
 from gpu_consensus.methods.correspondence import correspondence
 from gpu_consensus.methods.cspa import cspa
 from gpu_consensus.methods.cvote import cvote
@@ -29,7 +30,7 @@ from gpu_consensus.methods.mcla import mcla
 from gpu_consensus.methods.qmi import qmi
 from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
-from gpu_consensus.methods.vote import borda, vote
+from gpu_consensus.methods.vote import vote
 from gpu_consensus.result import Consensus, ConvergenceWarning
 
 if TYPE_CHECKING:

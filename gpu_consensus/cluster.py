@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from gpu_consensus.backends import choose_backend
-from gpu_consensus.checks import (
+from gpu_consensus.generate.generate_partitions import generate_partitions
+from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods import FINDERS, METHODS, consensus
+from gpu_consensus.methods.lambda_consensus import lambda_consensus
+from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import (
     check_choice,
     check_int,
     check_n_clusters,
     check_path,
     seed_sequence,
 )
-from gpu_consensus.generate import generate_partitions
-from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods import FINDERS, METHODS, consensus
-from gpu_consensus.methods.lambda_consensus import lambda_consensus
-from gpu_consensus.options import check_options, finds_n_clusters, option_names
-from gpu_consensus.result import Consensus
+from gpu_consensus.util.options import check_options, finds_n_clusters, option_names
 
 _FIRST_STAGE = ("n_partitions", "strategy", "n_clusters", "k_range")
 
@@ -54,12 +54,13 @@ def cluster(
         Features; for "lambda_consensus" also a list of views.
     n_clusters : int, optional
         Clusters of the consensus. For ``"best"``, ``"fusion_transfer"`` and
-        ``"least_squares"``, which find their number, only the clusters in mind when
-        the basic partitions are made. These, and those that vote, do without.
+        ``"least_squares"``, which find their number, it only guides how the basic
+        partitions are made. These methods, and those that vote, do not need it.
     method : str, default "kcc"
         Consensus method, one of ``gpc.METHODS``; or "lambda_consensus", whose
-        ``n_partitions`` clusterers hear the consensus. It makes its partitions itself:
-        ``strategy``, ``k_range``, ``metric`` and ``base`` do not count then.
+        ``n_partitions`` clusterers get the consensus as feedback. It makes its
+        partitions itself: ``strategy``, ``k_range``, ``metric`` and ``base`` do not
+        count then.
     n_partitions : int, default 100
         Basic partitions to make.
     strategy : str, default "rps"
@@ -105,10 +106,10 @@ def cluster(
     20
     """
     check_choice("method", method, [*METHODS, "lambda_consensus"])
-    made, found = dict(generate_options or {}), dict(method_options or {})
-    _check_second_stage(method, n_clusters, found, X)
-    # what is wrong with the second stage should not wait for the first
-    choose_backend(found.get("backend", backend), None, n_jobs)
+    made, for_method = dict(generate_options or {}), dict(method_options or {})
+    _check_second_stage(method, n_clusters, for_method, X)
+    # errors of the second stage should not come only after the first
+    choose_backend(for_method.get("backend", backend), None, n_jobs)
     shared: dict[str, Any]
     shared = {"backend": backend, "n_jobs": n_jobs, "progress": progress}
     if method == "lambda_consensus":
@@ -124,7 +125,7 @@ def cluster(
             )
         own = {"n_clusterers": n_partitions, "random_state": random_state}
         assert n_clusters is not None  # it has no default there
-        return lambda_consensus(X, n_clusters, **shared | own | found)
+        return lambda_consensus(X, n_clusters, **shared | own | for_method)
     _refuse_own("generate_options", made, _FIRST_STAGE)
     check_options("generate_partitions", generate_partitions, made)
     seeds: list[np.random.SeedSequence | None] = [None, None]
@@ -134,7 +135,7 @@ def cluster(
         folder = check_path("checkpoint", checkpoint)
         made = {"checkpoint": folder} | made
         if "checkpoint" in option_names(METHODS[method]):
-            found = {"checkpoint": folder / "consensus.npz"} | found
+            for_method = {"checkpoint": folder / "consensus.npz"} | for_method
     began = time.perf_counter()
     first = shared | {"random_state": seeds[0], "metric": metric, "base": base} | made
     ensemble = generate_partitions(
@@ -145,7 +146,7 @@ def cluster(
         ensemble,
         None if method in FINDERS else n_clusters,
         method,
-        **shared | {"random_state": seeds[1]} | found,
+        **shared | {"random_state": seeds[1]} | for_method,
     )
     seconds = (between - began, time.perf_counter() - between)
     more = {"ensemble": ensemble, "seconds": seconds}

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import validate_data
 
-from gpu_consensus.arrays import on_device
 from gpu_consensus.cluster import cluster
-from gpu_consensus.generation import device
+from gpu_consensus.generate import device
+from gpu_consensus.util.arrays import on_device
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):
@@ -21,8 +21,8 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
     ----------
     n_clusters : int, default 8
         Clusters of the consensus. For ``"best"``, ``"fusion_transfer"`` and
-        ``"least_squares"``, which find their number, only the clusters in mind when
-        the basic partitions are made.
+        ``"least_squares"``, which find their number, it only guides how the basic
+        partitions are made.
     method : str, default "kcc"
         Consensus method, one of ``gpc.METHODS``, or "lambda_consensus".
     n_partitions : int, default 100
@@ -124,10 +124,10 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """Say that sparse input is welcome, and that cuML repeats itself loosely.
+        """Declare that sparse input is accepted, and that cuML is not deterministic.
 
         cuML makes the partitions where "cupy" was asked for, or features were on a
-        device: the latter is known once they were seen.
+        device: the latter is only known after ``fit``.
         """
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import check_choice
+from gpu_consensus.util.checks import check_choice
 
 NAMES = ("iris", "wine", "breast_cancer", "digits")
 

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.checks import FloatArray, check_choice
-from gpu_consensus.contingency import (
-    Encoded,
+from gpu_consensus.ensemble.contingency import (
+    EncodedClustering,
     check_common,
     contingency,
-    encoded,
+    encode_clustering,
     information,
     majorities,
     pair_counts,
 )
-from gpu_consensus.ensemble import as_ensemble
+from gpu_consensus.ensemble.ensemble import as_ensemble
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, check_choice
 
 BLOCK = 2**18  # distances in memory at a time
 
@@ -264,7 +264,7 @@ def compactness(X: Any, labels: Any) -> float:
 
     points: Any = X
     points = points.tocsr() if issparse(X) else np.asarray(to_host(points))
-    codes, n_labels, _ = encoded(labels, "labels")
+    codes, n_labels, _ = encode_clustering(labels, "labels")
     if points.ndim != 2 or points.shape[0] != len(codes):
         raise ValueError(
             f"X has shape {points.shape} but there are {len(codes)} labels; give X one "
@@ -307,7 +307,7 @@ def diversity(ens: Any) -> float:
     ensemble = as_ensemble(ens)[0]
     codes = to_host(ensemble.codes)
     partitions = [
-        Encoded(codes[i], k_i, f"partition {i}")
+        EncodedClustering(codes[i], k_i, f"partition {i}")
         for i, k_i in enumerate(ensemble.n_labels.tolist())
     ]
     total = 0.0
@@ -355,7 +355,7 @@ def consensus_criterion(
         measure = _MEASURES[check_choice("measure", measure, _MEASURES)]
     takes_codes = measure in _MEASURES.values()
     ensemble = as_ensemble(ens)[0]
-    consensus = encoded(labels, "labels")
+    consensus = encode_clustering(labels, "labels")
     if len(consensus.codes) != ensemble.n_samples:
         raise ValueError(
             f"labels has {len(consensus.codes)} labels but the ensemble has "
@@ -363,7 +363,7 @@ def consensus_criterion(
         )
     total = 0.0
     for i, k_i in enumerate(ensemble.n_labels.tolist()):
-        partition = Encoded(to_host(ensemble.codes[i]), k_i, f"partition {i}")
+        partition = EncodedClustering(to_host(ensemble.codes[i]), k_i, f"partition {i}")
         if takes_codes:
             total += measure(partition, consensus)
             continue
@@ -393,9 +393,9 @@ def _sum_of_distances(rows: Any) -> float:
     strip = max(1, BLOCK // rows.shape[0])
     total = 0.0
     for start in range(0, rows.shape[0], strip):
-        found = distances(rows[start : start + strip], rows[start:])
+        block = distances(rows[start : start + strip], rows[start:])
         # Pairs within the strip are there twice, those with later rows once.
-        total += float(found.sum() - found[:, : found.shape[0]].sum() / 2)
+        total += float(block.sum() - block[:, : block.shape[0]].sum() / 2)
     return total
 
 
@@ -412,6 +412,6 @@ def _sparse_distances(rows: Any, others: Any) -> FloatArray:
     squares *= -2.0
     squares += norms
     squares += norms[: len(squares), None]
-    np.fill_diagonal(squares, 0.0)  # an object and itself: else rounding would count
+    np.fill_diagonal(squares, 0.0)  # an object and itself: exactly 0, without rounding
     squares = np.maximum(squares, 0.0)
     return np.sqrt(squares)

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.numpy import NumpyBackend
 from gpu_consensus.backends.protocol import Counts, Table
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.backends.segments import present_marginals
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray
 
 
 class ConvergenceWarning(UserWarning):
@@ -25,7 +26,7 @@ class ConvergenceWarning(UserWarning):
 class Centroids:
     """The counts n_kj behind a consensus, and the table that assigns new objects.
 
-    ``useful`` are the partitions that have a weight.
+    ``useful`` are the partitions that have a weight and labels.
     """
 
     ensemble: Ensemble
@@ -63,8 +64,7 @@ class Centroids:
         codes = ens.encode(labels)
         weight = None
         if self.row_table is not None:
-            marginals = ens.marginals.copy()
-            marginals[ens.offsets[1:] - 1] = 0
+            marginals = present_marginals(ens.offsets, ens.marginals).marginals
             row = codes.astype(np.intp) + ens.offsets[:-1, None]
             weight = marginals[row].sum(axis=0).astype(np.float32)
         assigned = NumpyBackend().assign(
@@ -74,8 +74,8 @@ class Centroids:
             row_weight=weight,
             row_table=self.row_table,
         )
-        found = assigned.assignment[0]
-        result: npt.NDArray[np.int32] = found.astype(np.int32)
+        nearest = assigned.assignment[0]
+        result: npt.NDArray[np.int32] = nearest.astype(np.int32)
         absent = codes[self.useful] == ens.n_labels[self.useful, None]
         result[absent.all(axis=0)] = -1
         return result
@@ -106,7 +106,7 @@ class Consensus:
     proba : ndarray of shape (n_samples, n_clusters) or None
         Probability of each cluster, from methods that have one (EM).
     details : mapping
-        What else a method tells; its docstring says what.
+        Further results, as the docstring of the method says.
     """
 
     labels: npt.NDArray[np.int32]

@@ -27,7 +27,8 @@ import pytest
 from hypothesis import settings
 
 from gpu_consensus.backends import NAMES, choose_backend, why_unavailable
-from gpu_consensus.backends.cuda_compile import compiled
+from gpu_consensus.backends.cupy.compile import compiled
+from gpu_consensus.backends.host_loops import compiled_loops
 from gpu_consensus.result import Consensus
 
 # the same examples in every run; HYPOTHESIS_PROFILE=explore looks for new ones
@@ -100,7 +101,10 @@ def emulated(*devices):
 
 @contextlib.contextmanager
 def running(name):
-    """Make a backend usable: cupy is emulated unless there is a device."""
+    """Make a backend usable: cupy is emulated unless there is a device.
+
+    With numba the loops on the host are compiled however small, with numpy never.
+    """
     if name == "cupy" and EMULATED:
         with emulated():
             yield
@@ -108,7 +112,11 @@ def running(name):
     reason = why_unavailable(name)
     if reason:
         pytest.fail(reason)
-    yield
+    if name == "cupy":
+        yield
+        return
+    with compiled_loops(name == "numba"):
+        yield
 
 
 @pytest.fixture

@@ -2,9 +2,12 @@
 
 import cudaemu
 import numpy as np
+from fresh_counts import fresh_sums
 from kernel_matrix import same
 
-from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.host_loops import compiled_loops
+from gpu_consensus.backends.numpy import NumpyBackend
+from gpu_consensus.methods.climbs import climb_all
 
 KINDS = {"u8": np.uint8, "u16": np.uint16}
 SIZES = (100, 3, 99)
@@ -45,16 +48,15 @@ def check_rows(backend, folder, code, n_clusters=3, row_tables=(0, 1, 2)):
     share = rng.dirichlet(np.ones(n_clusters), size=(TAIL, 2))
     row_weight = rng.integers(1, 99, size=TAIL).astype(np.float32)
     given = (last, OFFSETS)
-    counts = backend.count(view, OFFSETS, up(before), n_clusters)
-    same(backend, "count", counts, numpy.count(*given, before, n_clusters))
-    backend.recount(view, OFFSETS, up(before), up(after), counts)
-    same(backend, "recount", counts, numpy.count(*given, after, n_clusters))
-    same(
-        backend,
-        "weigh",
-        backend.weigh(view, OFFSETS, up(before), up(weight), n_clusters),
-        numpy.weigh(*given, before, weight, n_clusters),
-    )
+    found = fresh_sums(backend, view, OFFSETS, up(before), n_clusters, up(weight))
+    right = fresh_sums(numpy, *given, before, n_clusters, weight)
+    for name, got, expected in zip(("count", "weigh"), found, right, strict=True):
+        same(backend, name, got, expected)
+    moves = (up(before), up(after), found[0], up(weight), found[1])
+    backend.count(view, OFFSETS, *moves)
+    right = fresh_sums(numpy, *given, after, n_clusters, weight)
+    for name, got, expected in zip(("count", "weigh"), found, right, strict=True):
+        same(backend, f"{name} moves", got, expected)
     scores = backend.scores(view, OFFSETS, up(wide))
     same(backend, "scores", scores, numpy.scores(*given, wide))
     soft = backend.soft_count(view, OFFSETS, up(share))
@@ -81,9 +83,9 @@ def check_pairs(backend, folder, code):
     rng, last = draw(code, SIZES, TAIL)
     rows, columns = (rng.integers(TAIL, size=size) for size in (40, 33))
     sizes, first = np.array(SIZES), N - TAIL
-    right = NumpyBackend(1).coassociation(last, sizes, rows, columns)
+    right = NumpyBackend(1).pairs(last, sizes, rows, columns)
     whole = cudaemu.adopt(backend.xp, sparse(folder / f"pairs-{code}", last, N))
-    found = backend.coassociation(whole, sizes, first + rows, first + columns)
+    found = backend.pairs(whole, sizes, first + rows, first + columns)
     same(backend, "same", found.same, right.same)
     same(backend, "both", found.both, right.both)
 
@@ -94,14 +96,15 @@ def check_climbs(backend, folder, code):
     # more partitions than a block has threads, and more than 2^32 codes before the last
     sizes = np.full(260, 3)
     _, near = draw(code, sizes, CLIMBERS)
-    similar = numpy.coassociation(near, sizes, everyone, everyone).same
-    right = numpy.add_rem_add(near, sizes, everyone, (60, 1))
+    similar = numpy.pairs(near, sizes, everyone, everyone).same
+    with compiled_loops(False):
+        right = climb_all(near, sizes, everyone, (60, 1))
     files = (
         sparse(folder / f"climbs-{code}", near, (1 << 24) + 64),
         sparse(folder / f"matrix-{code}", similar.astype(KINDS[code]), (1 << 27) + 64),
     )
     held, matrix = (cudaemu.adopt(backend.xp, f)[:, -CLIMBERS:] for f in files)
     for similarity in (None, matrix):
-        found = backend.add_rem_add(held, sizes, everyone, (60, 1), similarity)
+        found = climb_all(held, sizes, everyone, (60, 1), similarity)
         for field, expected in right._asdict().items():
             assert np.array_equal(getattr(found, field), expected), field

@@ -14,19 +14,19 @@ import numpy as np
 import oracles
 
 import gpu_consensus as gpc
-from gpu_consensus.backends import choose_backend, cuda_launcher
-from gpu_consensus.backends.cuda_source import (
+from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends.cupy import launcher as cuda_launcher
+from gpu_consensus.backends.cupy.launch_plan import plan_assign
+from gpu_consensus.backends.cupy.source import (
     all_kernels,
     count_kernel,
     table_kernel,
 )
-from gpu_consensus.backends.launch_plan import plan_assign
-from gpu_consensus.backends.numpy_backend import NumpyBackend
-from gpu_consensus.backends.streamed_codes import StreamedCodes
-from gpu_consensus.loop.utilities import parse_utility
-from gpu_consensus.methods.kcc import KccRule
-from gpu_consensus.methods.sec import SecRule
-from gpu_consensus.methods.voting import IpvcRule, IvcRule
+from gpu_consensus.backends.host_loops import compiled_loops
+from gpu_consensus.backends.numpy import NumpyBackend
+from gpu_consensus.doctor.primitives import Case
+from gpu_consensus.doctor.self_test import compare
+from gpu_consensus.methods.climbs import climb_all
 
 FACTORS = {
     "code": ("u8", "u16"),
@@ -168,21 +168,6 @@ def draw(case, seed=0):
     return rng, ens, before, after
 
 
-def codes_of(ens, case):
-    """The codes of an ensemble in the type that a case asks for, if it does."""
-    kinds = {"u8": np.uint8, "u16": np.uint16}
-    return ens.codes.astype(kinds.get(case.get("code"), ens.codes.dtype))
-
-
-def make_rule(ens, name):
-    """Return a rule of the k-means family that has a kernel."""
-    if name == "sec":
-        return SecRule(ens)
-    if name in ("ivc", "ipvc"):
-        return {"ivc": IvcRule, "ipvc": IpvcRule}[name](ens, ens.weights)
-    return KccRule(ens, parse_utility(name)[1], ens.weights)
-
-
 def same(backend, name, found, expected):
     """Compare an array of the backend with one of numpy; equal means every bit."""
     found = backend.to_host(found)
@@ -192,89 +177,22 @@ def same(backend, name, found, expected):
 
 def check_case(backend, case):
     """Compare every primitive with numpy; no tables of very many columns."""
-    rng, ens, before, after = draw(case)
-    host = codes_of(ens, case)
-    codes = backend.hold(host)
-    check_counts(backend, case, rng, ens.offsets, host, codes, before, after)
-    if case["n_clusters"] <= 65_535:
-        check_scores(backend, case, rng, ens, host, codes, before)
-
-
-def check_counts(backend, case, rng, offsets, host, codes, before, after):
-    """Compare the primitives that know the type of clusters with numpy."""
-    numpy, up, k = NumpyBackend(1), backend.to_device, case["n_clusters"]
-    found = backend.count(codes, offsets, up(before), k)
-    same(backend, ("count", case), found, numpy.count(host, offsets, before, k))
-    backend.recount(codes, offsets, up(before), up(after), found)
-    same(backend, ("recount", case), found, numpy.count(host, offsets, after, k))
-    weight = rng.integers(1, 2**40, size=case["n"])
-    same(
-        backend,
-        ("weigh", case),
-        found := backend.weigh(codes, offsets, up(before), up(weight), k),
-        numpy.weigh(host, offsets, before, weight, k),
+    kinds = {"u8": np.uint8, "u16": np.uint16, None: None}
+    rule = case["rule"]
+    if rule == "sec" and not case["missing"]:
+        rule = "sec, complete"
+    sizes = Case(
+        case["n"],
+        (case["n_labels"], 3, case["n_labels"], 1) * case["repeat"],
+        case["n_restarts"],
+        case["n_clusters"],
+        case["missing"],
+        (rule,),
+        (case["row_table"],),
+        kinds[case.get("code")],
     )
-    backend.reweigh(codes, offsets, up(before), up(after), up(weight), found)
-    expected = numpy.weigh(host, offsets, after, weight, k)
-    same(backend, ("reweigh", case), found, expected)
-
-
-def check_scores(backend, case, rng, ens, host, codes, before):
-    """Compare tables and all that is made of them with numpy."""
-    numpy, up = NumpyBackend(1), backend.to_device
-    k, offsets = case["n_clusters"], ens.offsets
-
-    def equal(name, found, expected):
-        same(backend, (name, case), found, expected)
-
-    counts = numpy.count(host, offsets, before, k)
-    rule = make_rule(ens, case["rule"])
-    absent = there = None
-    if rule.absent_weight is not None:
-        absent = numpy.weigh(host, offsets, before, rule.absent_weight, k)
-        there = up(absent)
-    table, row_table = rule.table(counts, absent)
-    made, row_made = backend.table(rule, up(counts), there)
-    equal("table", made, table)
-    if row_table is not None:
-        equal("row table", row_made, row_table)
-
-    # coarse numbers make ties, fine ones show every rounding
-    rough = np.round(rng.normal(size=table.shape)).astype(np.float32)
-    full = rng.normal(size=table.shape).astype(np.float32)
-    row_table = (None, full[0], full)[case["row_table"]]
-    weight = rng.integers(1, 1000, size=case["n"]).astype(np.float32)
-    options = {"best": True, "gap": True}
-    for scores in (table, rough):
-        expected = numpy.assign(
-            host, offsets, scores, row_weight=weight, row_table=row_table, **options
-        )
-        got = backend.assign(
-            codes,
-            offsets,
-            up(scores),
-            row_weight=up(weight),
-            row_table=None if row_table is None else up(row_table),
-            **options,
-        )
-        for field in expected._fields:
-            equal(f"{field} of assign", getattr(got, field), getattr(expected, field))
-    share = rng.dirichlet(np.ones(k), size=(case["n"], case["n_restarts"]))
-    equal(
-        "scores",
-        backend.scores(codes, offsets, up(full.astype(float))),
-        numpy.scores(host, offsets, full.astype(float)),
-    )
-    equal(
-        "soft_count",
-        backend.soft_count(codes, offsets, up(share)),
-        numpy.soft_count(host, offsets, share),
-    )
-    rows, columns = rng.integers(case["n"], size=40), rng.integers(case["n"], size=33)
-    pairs = backend.coassociation(codes, ens.n_labels, rows, columns)
-    expected = numpy.coassociation(host, ens.n_labels, rows, columns)
-    equal("same", pairs.same, expected.same)
-    equal("both", pairs.both, expected.both)
+    wrong = compare(backend, sizes)
+    assert not wrong, wrong
 
 
 def draw_climbs(number):
@@ -286,24 +204,26 @@ def draw_climbs(number):
 
 
 def ways_to_climb(backend, codes, matrix):
-    """Codes and similarities: counted, kept, and kept without room for the codes."""
+    """Codes and similarities: counted, kept, and kept with the codes on the host."""
     matrix = backend.to_device(matrix)
-    yield backend.hold(codes), None
-    yield backend.hold(codes), matrix
-    if backend.name == "cupy":
-        yield StreamedCodes(backend.xp, codes), matrix
+    yield backend.resident(codes), None
+    yield backend.resident(codes), matrix
+    yield codes, matrix
 
 
-def check_climbs(backend, number):
+def check_climbs(backend, number, n_threads=1):
     """Climb in every way; equal to numpy in every bit."""
     numpy = NumpyBackend(1)
     codes, n_labels, starts, threshold = draw_climbs(number)
     everyone = np.arange(codes.shape[1])
-    same = numpy.coassociation(codes, n_labels, everyone, everyone).same
+    same = numpy.pairs(codes, n_labels, everyone, everyone).same
     matrix = same.astype(np.uint8 if len(codes) <= 255 else np.uint16)
-    expected = numpy.add_rem_add(codes, n_labels, starts, threshold)
+    with compiled_loops(False):
+        expected = climb_all(codes, n_labels, starts, threshold)
     for held, similarity in ways_to_climb(backend, codes, matrix):
-        found = backend.add_rem_add(held, n_labels, starts, threshold, similarity)
+        found = climb_all(
+            held, n_labels, starts, threshold, similarity, n_threads=n_threads
+        )
         for field, right in expected._asdict().items():
             got = getattr(found, field)
             assert got.dtype == right.dtype, (field, number)

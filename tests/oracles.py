@@ -2,9 +2,11 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 
+UTILITIES = ["c", "h", "cos", "l3", "l5", "l8", "nc", "nh", "ncos", "nl5", "nl8"]
 E1 = ["11112222", "11122222", "11223333", "22221113"]
 E2 = ["111222333", "112223333", "111122222", "122333441", "221111333"]
 
@@ -180,3 +182,29 @@ def canonical(labels):
     """Number the clusters by first appearance, to compare up to names."""
     first = {}
     return [first.setdefault(int(label), len(first)) for label in labels]
+
+
+def vote_cost(method, labels, consensus, i, j, k):
+    """What label j of partition i costs in cluster k; exact."""
+    present = labels[:, i] >= 0
+    members = labels[present & (consensus == k), i]
+    if not len(members):  # no member present: the partition's own shares
+        members = labels[present, i]
+    counts = np.bincount(members)
+    if method == "ivc":
+        return Fraction(int(j != counts.argmax()))
+    same = int(counts[j]) if j < len(counts) else 0
+    return 1 - Fraction(same, len(members))
+
+
+def coassociation(labels, weights):
+    """The definition, pair by pair."""
+    n = len(labels)
+    found = np.zeros((n, n))
+    for l in range(n):
+        for m in range(n):
+            both = (labels[l] >= 0) & (labels[m] >= 0)
+            if both.any():
+                same = both & (labels[l] == labels[m])
+                found[l, m] = weights[same].sum() / weights[both].sum()
+    return found

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gpu_consensus.backends.cuda_source import kernel_folder
+from gpu_consensus.backends.cupy.source import kernel_folder
 
 PATH = kernel_folder() / "README.md"
 

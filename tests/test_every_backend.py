@@ -19,14 +19,13 @@ COMPUTES = {
 LEFT_OUT = {
     "test_accept.py": "the device alone",
     "test_bench.py": "tables of the benchmark, which names its backends",
-    "test_collapse.py": "compiled loops alone",
     "test_cupy_backend.py": "the device alone",
     "test_device_errors.py": "the device alone",
     "test_device_generation.py": "the device alone",
     "test_device_memory.py": "the device alone",
     "test_gpu.py": "the device alone",
-    "test_lazy.py": "compiled loops alone",
     "test_numba_backend.py": "compiled loops alone",
+    "test_seams.py": "a backend of the test's own",
     "test_streams.py": "the device alone",
     "test_warnings.py": "where a warning points to, which the backend does not change",
 }
@@ -46,7 +45,7 @@ def names_of_the_package(tree):
 def test_modules_that_compute_run_on_every_backend():
     """Or stand above with a reason; the line to add is in conftest."""
     one_backend = set()
-    for path in sorted(TESTS.glob("test_*.py")):
+    for path in sorted(TESTS.rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
         computes = COMPUTES & set(names_of_the_package(ast.parse(text)))
         if computes and "mark.every_backend" not in text:

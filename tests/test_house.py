@@ -1,5 +1,6 @@
 """The house rules agree with each other: versions, commands, workflows."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -89,3 +90,74 @@ def test_files_that_a_guide_names_exist(guide):
     assert names or guide != "CONTRIBUTING.md"
     missing = [name for name in names if not (ROOT / name).exists()]
     assert not missing
+
+
+def test_no_module_of_tests_imports_another():
+    """What two of them need is in a module of its own, which holds no test."""
+    imports = r"^(?:from|import) (test_\w+)"
+    found = {
+        path.name: names
+        for path in (ROOT / "tests").rglob("*.py")
+        if (names := re.findall(imports, path.read_text(encoding="utf-8"), re.M))
+    }
+    assert not found
+
+
+def imported(path):
+    """Names of all modules that a file imports, at its top or within a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                yield from (f"{module}.{alias.name}" for alias in names)
+
+
+def test_only_backends_know_the_compiler():
+    """All others reach compiled code through backends/host_loops.py or a backend."""
+    package = ROOT / "gpu_consensus"
+    known = {
+        path.relative_to(package)
+        for path in package.rglob("*.py")
+        for name in imported(path)
+        if re.search(r"(^|\.)numba(_\w+)?(\.|$)", name)
+    }
+    assert known
+    assert {path.parts[0] for path in known} == {"backends"}
+
+
+ROOMS = (
+    "util",
+    "backends",
+    "ensemble",
+    "loop",
+    "result",
+    "metrics",
+    "examples",
+    "graphs",
+    "generate",
+    "feedback",
+    "methods",
+    "cluster",
+    "estimator",
+    "doctor",
+    "accept",
+    "cli",
+)
+"""Folders and modules of the package; each imports only from those before it."""
+
+
+def test_imports_go_one_way():
+    """Also those within functions; only entry points may look up."""
+    package = ROOT / "gpu_consensus"
+    wrong = []
+    for path in sorted(package.rglob("*.py")):
+        room = path.relative_to(package).with_suffix("").parts[0]
+        if path.name == "__main__.py" or room == "__init__":
+            continue
+        for name in imported(path):
+            parts = name.split(".")
+            if parts[0] == "gpu_consensus" and len(parts) > 1 and parts[1] in ROOMS:
+                above = ROOMS.index(parts[1]) > ROOMS.index(room)
+                wrong += [f"{path.relative_to(ROOT)}: {name}"] * above
+    assert not wrong

@@ -22,7 +22,8 @@ from sklearn.metrics import (
     rand_score,
 )
 
-from gpu_consensus import Ensemble, contingency, metrics
+from gpu_consensus import Ensemble, metrics
+from gpu_consensus.ensemble import contingency
 
 # The oracles: scikit-learn where it has the measure, else the definition over sets,
 # pairs and permutations. They take complete labels.

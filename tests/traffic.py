@@ -14,8 +14,8 @@ import numpy as np
 from readme_tables import PATH, table, write
 
 from gpu_consensus.backends import choose_backend
-from gpu_consensus.backends.cuda_compile import compiled
-from gpu_consensus.backends.launch_plan import plan_assign
+from gpu_consensus.backends.cupy.compile import compiled
+from gpu_consensus.backends.cupy.launch_plan import plan_assign
 
 COMMAND = "PYTHONPATH=tests python -m traffic --write"
 SECTION = "traffic"
@@ -103,7 +103,7 @@ def measure(shape):
     ):
         backend = choose_backend("cupy", None)
         backend.assign(
-            backend.hold(codes),
+            backend.resident(codes),
             shape.offsets,
             backend.to_device(table),
             row_weight=backend.to_device(np.ones(n, np.float32)),

@@ -1,13 +1,13 @@
 """The acceptance run: one command for the first machine with a GPU.
 
-It compares the device with NumPy, times its kernels beside the device's own roofs, and
-ends in a verdict: a JSON file and a page of text to send back. No network, and nothing
-of the user's: see ``private.py``.
+It compares the device with NumPy, times its kernels against the limits measured on the
+device, and ends in a verdict: a JSON file and a page of text to send back. It uses no
+network and reports nothing about the user: see ``private.py``.
 
 The command ``gpu-consensus accept`` exits with 0 if no step failed and the comparisons
 passed, 1 if not, 2 if there is no usable device or the output cannot be written; then
-nothing is run and nothing written. On a stand-in for a GPU the code says that the
-results agree, and the first line of the page that this was no GPU.
+nothing is run and nothing written. On a stand-in for a GPU, exit code 0 means that the
+results agree, and the first line of the page says that this was no GPU.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import gpu_consensus as gpc
-from gpu_consensus import tables
 from gpu_consensus.accept.agreement import check_agreement
 from gpu_consensus.accept.generation import compare_generation
 from gpu_consensus.accept.kernels import time_kernels
 from gpu_consensus.accept.large_fit import fit_both
 from gpu_consensus.accept.machine import describe, why_no_gpu
 from gpu_consensus.accept.page import HEADING, render
-from gpu_consensus.accept.private import all_told
+from gpu_consensus.accept.private import redact_all
 from gpu_consensus.accept.roofs import measure_roofs
 from gpu_consensus.accept.run import (
     FULL,
     QUICK,
     Context,
-    Found,
+    JsonObject,
     Sizes,
     Step,
     new_entry,
@@ -42,8 +41,9 @@ from gpu_consensus.accept.run import (
 from gpu_consensus.accept.startup import time_startup
 from gpu_consensus.accept.verdict import judge
 from gpu_consensus.backends import BackendError, why_unavailable
-from gpu_consensus.progress import progress_bar
-from gpu_consensus.storage import write_atomic
+from gpu_consensus.ensemble import data_files
+from gpu_consensus.ensemble.storage import write_atomic
+from gpu_consensus.util.progress import progress_bar
 
 __all__ = ["FULL", "QUICK", "Sizes", "accept", "render"]
 
@@ -55,9 +55,9 @@ _NO_TIMES = (
 )
 
 
-def _doctor(context: Context, found: Found) -> str:
+def _doctor(context: Context, results: JsonObject) -> str:
     report = gpc.doctor()
-    found.update(all_told(report.as_dict()))
+    results.update(redact_all(report.as_dict()))
     wrong = [f"{name}: {text}" for name, text in report.self_test.items() if text]
     return "; ".join(wrong)
 
@@ -79,9 +79,9 @@ def accept(
     sizes: Sizes = FULL,
     budget: float = 600.0,
     progress: bool = False,
-    tell: Callable[[str], None] = lambda text: None,
-) -> Found:
-    """Run all steps on the current CUDA device and write what they found.
+    log: Callable[[str], None] = lambda text: None,
+) -> JsonObject:
+    """Run all steps on the current CUDA device and write the results.
 
     Both files are written whole after every step, so that a run which is interrupted,
     or ends with its process, leaves what it measured.
@@ -89,15 +89,16 @@ def accept(
     Parameters
     ----------
     output : Path
-        The JSON file; the page of text goes beside it, with the ending ``.txt``.
+        The JSON file; the page of text goes into the same folder, with the ending
+        ``.txt``.
     sizes : Sizes, default FULL
         How large the work is.
     budget : float, default 600.0
         Seconds; steps that would take longer are cut down, or not run.
     progress : bool, default False
         Draw a bar for every step on standard error.
-    tell : callable, optional
-        Is given a line on every step that has ended.
+    log : callable, optional
+        Called with one line for every step that has ended.
 
     Returns
     -------
@@ -112,7 +113,7 @@ def accept(
         raise ValueError(f"budget={budget!r} should be a number of seconds above 0.")
     began = time.monotonic()
     no_gpu = why_no_gpu()
-    report: Found = {
+    report: JsonObject = {
         "format": FORMAT,
         "version": VERSION,
         "gpu_consensus": gpc.__version__,
@@ -145,20 +146,20 @@ def accept(
             with progress_bar(progress, title, None) as context.advance:
                 run_step(step, context, entry)
             save()
-            said = f": {entry['reason']}" if entry["reason"] else ""
-            tell(f"{title}: {entry['state']} in {entry['seconds']:.1f} s{said}")
+            why = f": {entry['reason']}" if entry["reason"] else ""
+            log(f"{title}: {entry['state']} in {entry['seconds']:.1f} s{why}")
     except (KeyboardInterrupt, SystemExit):
         report["interrupted"] = True
         save()
-        tell(f"interrupted; what was measured is in {output} and {page}")
+        log(f"interrupted; what was measured is in {output} and {page}")
         raise
     return report
 
 
 def check_output(output: Path) -> Path:
-    """Refuse a path that cannot be written, before the work; return that of the page.
+    """Check before the work that both files can be written; return the page's path.
 
-    The page's name is not the caller's choice, so a file of another kind is kept.
+    The caller does not choose the page's name, so no file of another kind is replaced.
     """
     if output.suffix.lower() != ".json":
         raise ValueError(f"--output {str(output)!r} should end in .json.")
@@ -168,7 +169,7 @@ def check_output(output: Path) -> Path:
             raise IsADirectoryError(
                 f"--output {str(path)!r} is a folder; choose the name of a file."
             )
-        tables.check_writable("--output", path)
+        data_files.check_writable("--output", path)
     if page.exists():
         with page.open(encoding="utf-8", errors="replace") as file:
             if not file.read(len(HEADING)) == HEADING:

@@ -1,4 +1,4 @@
-"""Every method on the device against NumPy: the same labels, and where it is hard."""
+"""Every method on the device against NumPy: the same labels, also in hard cases."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_consensus.accept.private import told
-from gpu_consensus.accept.run import Context, Found, NotRun
-from gpu_consensus.arrays import on_device, to_host
+from gpu_consensus.accept.private import redact
+from gpu_consensus.accept.run import Context, JsonObject, NotRun
 from gpu_consensus.backends import choose_backend, why_unavailable
+from gpu_consensus.backends.cupy.streamed_codes import StreamedCodes
 from gpu_consensus.backends.device_memory import DeviceMemoryWarning
-from gpu_consensus.backends.numpy_backend import NumpyBackend
-from gpu_consensus.backends.streamed_codes import StreamedCodes
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.backends.numpy import NumpyBackend
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.utilities import Utility
 from gpu_consensus.methods import FINDERS, METHODS, consensus
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.methods.lambda_consensus import lambda_consensus
 from gpu_consensus.metrics import adjusted_rand
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.arrays import on_device, to_host
 
 UTILITIES = ("c", "h", "cos", "l3", "l5", "l8", "nc", "nh", "ncos", "nl5", "nl8")
 _N_CLUSTERS = 4
 _SHARE = 0.45
-"""Of the time that is left when the step begins; what is not done by then is told."""
+"""Share of the time left at the beginning; later comparisons are not run."""
 
 LATE = "the time for this step was up"
-"""Why a comparison was not made, which is told once for all of them."""
+"""Why a comparison was not made; reported once for all of them."""
 
 
 class Check(NamedTuple):
@@ -45,19 +45,19 @@ class Check(NamedTuple):
 
 
 class _NoEffectError(Exception):
-    """What a check sets up has no effect here, so that it checks nothing."""
+    """The situation of a check cannot be had here, so it would check nothing."""
 
 
-def check_agreement(context: Context, found: Found) -> str:
+def check_agreement(context: Context, results: JsonObject) -> str:
     """Compare methods, sizes and situations with the numpy backend."""
     checks = [*_checks(context)]
     stop = _SHARE * context.left()
-    entries: list[Found] = []
-    found["checks"] = entries
+    entries: list[JsonObject] = []
+    results["checks"] = entries
     began = context.left()
     for check in checks:
         context.advance(1, check.name)
-        entry: Found = {"name": check.name, "state": "unfinished", "reason": ""}
+        entry: JsonObject = {"name": check.name, "state": "unfinished", "reason": ""}
         entries.append(entry)
         if began - context.left() > stop:
             entry.update(state="not run", reason=LATE)
@@ -65,12 +65,12 @@ def check_agreement(context: Context, found: Found) -> str:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                entry["reason"] = told(check.run())
+                entry["reason"] = redact(check.run())
             entry["state"] = "failed" if entry["reason"] else "passed"
         except _NoEffectError as error:
-            entry.update(state="not run", reason=told(str(error)))
+            entry.update(state="not run", reason=redact(str(error)))
         except Exception as error:
-            entry.update(state="failed", reason=told(error))
+            entry.update(state="failed", reason=redact(error))
     wrong = [entry for entry in entries if entry["state"] == "failed"]
     if wrong:
         return (
@@ -199,17 +199,17 @@ def _assign(n: int, streamed: bool = False) -> str:
     if streamed:
         blocks: Any = StreamedCodes(device.xp, codes).blocks(n // 3 + 1)
     else:
-        blocks = [(slice(0, n), device.hold(codes))]
+        blocks = [(slice(0, n), device.resident(codes))]
     wrong = 0
     for rows, block in blocks:
-        found = device.to_host(device.assign(block, offsets, there).assignment)
-        wrong += int(np.count_nonzero(found != right[:, rows]))
+        assignment = device.to_host(device.assign(block, offsets, there).assignment)
+        wrong += int(np.count_nonzero(assignment != right[:, rows]))
     return f"{wrong} of {right.size} clusters differ from NumPy's" if wrong else ""
 
 
 @contextmanager
 def _memory(xp: Any, nbytes: int) -> Iterator[None]:
-    """Let CuPy's pool take only so much more, for a while."""
+    """Let CuPy's pool grow by at most so many bytes within this context."""
     pool = xp.get_default_memory_pool()
     xp.cuda.get_current_stream().synchronize()
     pool.free_all_blocks()
@@ -227,19 +227,19 @@ def _in_parts(n: int) -> str:
     codes, offsets, table = _table(n, n_restarts)
     right = NumpyBackend().assign(codes, offsets, table).assignment
     device = choose_backend("cupy", None)
-    held, there = device.to_device(codes), device.to_device(table)
+    resident, there = device.to_device(codes), device.to_device(table)
     # a byte for each cluster that comes out, four for each that is worked on
     with (
         _memory(device.xp, 4 * n * n_restarts),
         warnings.catch_warnings(record=True) as seen,
     ):
         warnings.simplefilter("always")
-        found = device.assign(held, offsets, there).assignment
+        assignment = device.assign(resident, offsets, there).assignment
     if not any(issubclass(one.category, DeviceMemoryWarning) for one in seen):
         raise _NoEffectError(
             "a limit on CuPy's memory pool had no effect; another allocator is in use"
         )
-    wrong = int(np.count_nonzero(device.to_host(found) != right))
+    wrong = int(np.count_nonzero(device.to_host(assignment) != right))
     return f"{wrong} of {right.size} clusters differ from NumPy's" if wrong else ""
 
 
@@ -247,9 +247,14 @@ def _streams(n: int) -> str:
     """Fit where the codes do not fit."""
     ens = draw_ensemble(3, n, (4, 5, 3, 7, 4, 6) * 4, 0.2, False)
     device = choose_backend("cupy", None)
-    options: Found = {"n_init": 2, "max_iter": 5, "refine": False, "random_state": 0}
+    options: JsonObject = {
+        "n_init": 2,
+        "max_iter": 5,
+        "refine": False,
+        "random_state": 0,
+    }
     with _memory(device.xp, int(1.4 * ens.codes.nbytes)):
-        if not isinstance(device.hold(ens.codes), StreamedCodes):
+        if not isinstance(device.resident(ens.codes), StreamedCodes):
             raise _NoEffectError("a limit on CuPy's memory pool had no effect")
         there = kcc(ens, _N_CLUSTERS, backend="cupy", **options)
     return _differ(there, kcc(ens, _N_CLUSTERS, backend="numpy", **options))
@@ -272,8 +277,8 @@ def _threads(ensembles: tuple[Ensemble, ...]) -> str:
         return kcc(ens, _N_CLUSTERS, backend="cupy", random_state=2)
 
     with ThreadPoolExecutor(len(work)) as pool:
-        found = list(pool.map(fit, work))
-    for there, ens in zip(found, work, strict=True):
+        fits = list(pool.map(fit, work))
+    for there, ens in zip(fits, work, strict=True):
         here = kcc(ens, _N_CLUSTERS, backend="numpy", random_state=2)
         wrong = _differ(there, here)
         if wrong:

@@ -1,4 +1,4 @@
-"""Time on the device: by its own events, or by the host's clock where they are mute."""
+"""Time on the device: by its own events, or by the host's clock if they do not work."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.backends.cuda_launcher import Launcher
-from gpu_consensus.backends.cuda_source import Kernel
+from gpu_consensus.backends.cupy.launcher import Launcher
+from gpu_consensus.backends.cupy.source import Kernel
 
 
 class Span:
@@ -22,7 +22,7 @@ class Span:
         self._marks: list[Any] = []
 
     def mark(self) -> None:
-        """Note this place in the stream."""
+        """Record this place in the stream."""
         if self._by_events:
             event = self._xp.cuda.Event(disable_timing=False)
             event.record()
@@ -46,7 +46,7 @@ class Clock:
     Attributes
     ----------
     how : str
-        By what.
+        By which clock.
     """
 
     def __init__(self, xp: Any) -> None:

@@ -1,4 +1,4 @@
-"""Basic partitions by cuML on the device beside those by scikit-learn."""
+"""Basic partitions by cuML on the device, compared with those by scikit-learn."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import warnings
 
 import numpy as np
 
-from gpu_consensus.accept.run import Context, Found, NotRun
-from gpu_consensus.generate import generate_partitions
-from gpu_consensus.generation.device import why_not_on_device
+from gpu_consensus.accept.run import Context, JsonObject, NotRun
+from gpu_consensus.generate.device import why_not_on_device
+from gpu_consensus.generate.generate_partitions import generate_partitions
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.metrics import adjusted_rand
 
@@ -19,7 +19,7 @@ _N_PARTITIONS = 10
 _ROOM = 0.2
 
 
-def compare_generation(context: Context, found: Found) -> str:
+def compare_generation(context: Context, results: JsonObject) -> str:
     """Cluster the same blobs by both, then find the consensus of each."""
     rng, n = np.random.default_rng(0), context.sizes.n_generate
     centers = rng.normal(scale=4, size=(_N_CLUSTERS, _N_FEATURES))
@@ -29,8 +29,8 @@ def compare_generation(context: Context, found: Found) -> str:
     if reason:
         raise NotRun(reason)
     context.need(30)
-    found["n_samples"], found["n_features"] = X.shape
-    found["n_partitions"] = _N_PARTITIONS
+    results["n_samples"], results["n_features"] = X.shape
+    results["n_partitions"] = _N_PARTITIONS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for backend, name in (("cupy", "cuml"), ("numpy", "scikit-learn")):
@@ -51,9 +51,9 @@ def compare_generation(context: Context, found: Found) -> str:
             seconds = time.perf_counter() - began
             labels = kcc(ens.to("numpy"), _N_CLUSTERS, random_state=0).labels
             rand = float(adjusted_rand(truth, labels))
-            found[name] = {"seconds": seconds, "adjusted_rand": rand}
+            results[name] = {"seconds": seconds, "adjusted_rand": rand}
     # cuML's partitions differ from run to run, and both draw their own
-    by_cuml, by_host = (found[x]["adjusted_rand"] for x in ("cuml", "scikit-learn"))
+    by_cuml, by_host = (results[x]["adjusted_rand"] for x in ("cuml", "scikit-learn"))
     if by_cuml < by_host - _ROOM:
         return (
             f"partitions by cuML lead to an adjusted Rand index of "

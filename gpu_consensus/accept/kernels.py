@@ -1,4 +1,4 @@
-"""The time of every kernel beside what the device could do at best."""
+"""The time of every kernel, compared with the best that the device could do."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.accept.clock import Clock, TimedLauncher
-from gpu_consensus.accept.private import told
-from gpu_consensus.accept.run import Context, Found, NotRun
-from gpu_consensus.backends.cupy_backend import CupyBackend
-from gpu_consensus.ensemble import Ensemble
+from gpu_consensus.accept.private import redact
+from gpu_consensus.accept.run import Context, JsonObject, NotRun
+from gpu_consensus.backends import require_device
+from gpu_consensus.backends.cupy.backend import CupyBackend
+from gpu_consensus.backends.cupy.climbs import climb_waves
+from gpu_consensus.backends.cupy.launcher import Launcher
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods.climbs import marks_of, table_size
 from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule
 
 SLOW = 0.4
 """A kernel below this share of its roof is called slow."""
 SHORT = 5e-5
-"""Below so many seconds a launch decides the time of a kernel, and not its work."""
+"""Below this many seconds the launch, not the work, decides the time of a kernel."""
 _MISSING = 0.1
 _SHARE = 0.4  # of the time that is left when the step begins
 
@@ -40,24 +44,23 @@ class Case(NamedTuple):
     """How these were counted; empty for kernels that have no such bound."""
 
 
-def time_kernels(context: Context, found: Found) -> str:
+def time_kernels(context: Context, results: JsonObject) -> str:
     """Time every kernel in typical launches of the backend."""
-    roofs = context.found.get("roofs", {})
+    roofs = context.results.get("roofs", {})
     if not {"copy_bytes_per_s", "shared_bytes_per_s"} <= roofs.keys():
         raise NotRun("the roofs of the device were not measured.")
-    backend = CupyBackend()
-    clock = Clock(backend.xp)
+    clock = Clock(require_device())
     gpu = TimedLauncher(clock)
-    backend.gpu = gpu
-    found["timed_by"] = clock.how
-    found["slow_below"] = SLOW
-    entries: list[Found] = []
-    found["kernels"] = entries
+    backend = CupyBackend(gpu)
+    results["timed_by"] = clock.how
+    results["slow_below"] = SLOW
+    entries: list[JsonObject] = []
+    results["kernels"] = entries
     wrong = []
     stop = (1 - _SHARE) * context.left()
-    for case in _cases(backend, context):
+    for case in _cases(backend, gpu, context):
         context.advance(1, f"{case.kernel}, {case.what}")
-        entry: Found = {"kernel": case.kernel, "what": case.what}
+        entry: JsonObject = {"kernel": case.kernel, "what": case.what}
         entries.append(entry)
         if context.left() < stop:
             entry["not_run"] = "the time for this step was up"
@@ -65,7 +68,7 @@ def time_kernels(context: Context, found: Found) -> str:
         try:
             seconds, launches = _median(gpu, case, context.sizes.repeats)
         except Exception as error:
-            entry["failed"] = told(error)
+            entry["failed"] = redact(error)
             wrong.append(f"{case.kernel}, {case.what}: {entry['failed']}")
             continue
         entry.update(seconds=seconds, launches=launches)
@@ -74,14 +77,14 @@ def time_kernels(context: Context, found: Found) -> str:
                 formula=case.formula,
                 device_bytes=case.device_bytes,
                 shared_bytes=case.shared_bytes,
-                **_beside(case, seconds, roofs),
+                **_against_roof(case, seconds, roofs),
             )
     return wrong[0] if wrong else ""
 
 
 def _median(gpu: TimedLauncher, case: Case, repeats: int) -> tuple[float, int]:
     """Return seconds of the kernel in a call, and its launches there."""
-    case.call()  # compiled now, if not before
+    case.call()  # compiles it, if nothing did before
     gpu.take(case.kernel)
     taken = []
     for _ in range(repeats):
@@ -90,7 +93,7 @@ def _median(gpu: TimedLauncher, case: Case, repeats: int) -> tuple[float, int]:
     return statistics.median(seconds for seconds, _ in taken), taken[-1][1]
 
 
-def _beside(case: Case, seconds: float, roofs: Found) -> Found:
+def _against_roof(case: Case, seconds: float, roofs: JsonObject) -> JsonObject:
     """Return the time at the roof, which roof that is, and the share of it."""
     times = {
         "device memory": case.device_bytes / roofs["copy_bytes_per_s"],
@@ -113,17 +116,17 @@ def _draw(rng: np.random.Generator, n: int, r: int, k_i: int) -> npt.NDArray[Any
     return codes
 
 
-def _cases(backend: CupyBackend, context: Context) -> Iterator[Case]:
+def _cases(backend: CupyBackend, gpu: Launcher, context: Context) -> Iterator[Case]:
     sizes, rng = context.sizes, np.random.default_rng(0)
     r = sizes.r_kernels
-    n = max(32, min(sizes.n_kernels, backend.gpu.free_memory() // (12 * r)))
+    n = max(32, min(sizes.n_kernels, gpu.free_memory() // (12 * r)))
     ens = Ensemble.from_codes(_draw(rng, n, r, 10), [10] * r)
     codes = backend.to_device(ens.codes)
     yield from _assign_cases(backend, codes, ens.offsets, "K_i=10")
     yield from _count_cases(backend, codes, ens.offsets, rng)
     yield from _table_cases(backend, codes, ens, rng)
     yield from _soft_cases(backend, codes[:, : n // 4], ens.offsets, rng)
-    yield from _pair_cases(backend, ens, sizes.n_pairs, codes)
+    yield from _pair_cases(backend, gpu, ens, sizes.n_pairs, codes)
     del codes, ens
     for k_i, size, sort in ((50, n // 2, "8-bit"), (300, n // 4, "16-bit")):
         offsets = np.arange(r + 1) * (k_i + 1)
@@ -177,12 +180,13 @@ def _count_cases(
     n_moved = int(moved.sum())
     old = backend.to_device(before)
     new = backend.to_device(np.where(moved, (before + 1) % k, before).astype(np.uint8))
-    counts = backend.count(codes, offsets, old, k)
+    shape = (n_restarts, k)
+    counts = backend.xp.zeros((int(offsets[-1]), *shape), np.int64)
     labels = n * r * codes.itemsize
     yield Case(
         "count",
         f"{n_restarts} x {k} columns",
-        lambda: backend.count(codes, offsets, old, k),
+        lambda: backend.count(codes, offsets, None, old, counts),
         labels + old.nbytes + counts.nbytes,
         4 * n * r * n_restarts,
         "device: every label and cluster once, counts; shared: 4 n r R",
@@ -190,16 +194,17 @@ def _count_cases(
     yield Case(
         "count",
         f"{n_restarts} x {k} columns, a tenth moved",
-        lambda: backend.recount(codes, offsets, old, new, counts),
+        lambda: backend.count(codes, offsets, old, new, counts),
         min(labels, r * _sectors(moved, codes.itemsize)) + 2 * old.nbytes,
         8 * n_moved * r,
         "device: 32 bytes where an object moved, clusters twice; shared: 8 r moved",
     )
     weight = backend.to_device(np.ones(n, np.int64))
+    absent = backend.xp.zeros((r, *shape), np.int64)
     yield Case(
         "weigh",
         f"{n_restarts} x {k} columns, a tenth missing",
-        lambda: backend.weigh(codes, offsets, old, weight, k),
+        lambda: backend.count(codes, offsets, None, old, counts, weight, absent),
         labels + old.nbytes + 8 * n + 8 * r * n_restarts * k,
         0,
         "device: every label, cluster and weight once, sums",
@@ -222,14 +227,20 @@ def _table_cases(
     assignment = backend.to_device(
         rng.integers(k, size=(n_restarts, n), dtype=np.uint8)
     )
-    counts = backend.count(codes, ens.offsets, assignment, k)
+    shape = (n_restarts, k)
+    counts = backend.xp.zeros((int(ens.offsets[-1]), *shape), np.int64)
+    absent = backend.xp.zeros((r, *shape), np.int64)
+    weight = backend.to_device(np.ones(n, np.int64))
+    backend.count(codes, ens.offsets, None, assignment, counts, weight, absent)
     rule = KccRule(ens, parse_utility("h")[1], ens.weights)
+    assert rule.recipe is not None
+    recipe, sec = rule.recipe, SecRule(ens).recipe
     size, sums = int(counts.size), r * n_restarts * k
     known = 8 * (size - sums)  # counts of missing labels are not looked at
     yield Case(
         "table_sums",
         "10 x 10 columns, K_i=10",
-        lambda: backend.table(rule, counts, None),
+        lambda: backend.table(recipe, counts),
         known + 17 * sums,
         0,
         "device: counts of labels once, 17 r R K out",
@@ -237,14 +248,11 @@ def _table_cases(
     yield Case(
         "table",
         "10 x 10 columns, K_i=10, utility h",
-        lambda: backend.table(rule, counts, None),
+        lambda: backend.table(recipe, counts),
         known + 4 * size + 17 * sums,
         0,
         "device: counts of labels and sums once, table out",
     )
-    sec = SecRule(ens)
-    weight = backend.to_device(np.ones(n, np.int64))
-    absent = backend.weigh(codes, ens.offsets, assignment, weight, k)
     yield Case(
         "table_norm",
         "10 x 10 columns, K_i=10",
@@ -282,7 +290,11 @@ def _soft_cases(
 
 
 def _pair_cases(
-    backend: CupyBackend, ens: Ensemble, n_pairs: int, codes: Any
+    backend: CupyBackend,
+    gpu: Launcher,
+    ens: Ensemble,
+    n_pairs: int,
+    codes: Any,
 ) -> Iterator[Case]:
     m = min(n_pairs, ens.n_samples)
     r = ens.n_partitions
@@ -291,7 +303,7 @@ def _pair_cases(
     yield Case(
         "coassociation",
         f"{m} x {m} pairs",
-        lambda: backend.coassociation(codes, n_labels, objects, objects),
+        lambda: backend.pairs(codes, n_labels, objects, objects),
         2 * m * r * codes.itemsize + 8 * m * m,
         8 * m * m * r,
         "device: labels once, 8 bytes a pair out; shared: 8 bytes a pair and partition",
@@ -300,9 +312,19 @@ def _pair_cases(
     starts = np.arange(min(few.shape[1], 64))
     # every sum is below that, so that climbs go on
     threshold = (1, 2)
-    held = backend.to_device(few)
+    resident = backend.to_device(few)
     yield Case(
         "add_rem_add",
         f"{len(starts)} climbs among {few.shape[1]} objects",
-        lambda: backend.add_rem_add(held, n_labels, starts, threshold),
+        lambda: climb_waves(
+            gpu,
+            resident,
+            n_labels,
+            starts,
+            threshold,
+            None,
+            marks_of(few.shape[1]),
+            table_size(len(starts)),
+            None,
+        ),
     )

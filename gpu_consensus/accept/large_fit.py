@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.accept.run import Context, Found, NotRun
-from gpu_consensus.arrays import to_host
+from gpu_consensus.accept.run import Context, JsonObject, NotRun
 from gpu_consensus.backends import why_unavailable
-from gpu_consensus.backends.cuda_launcher import Launcher
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.memory import available_memory
+from gpu_consensus.backends.cupy.launcher import Launcher
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.memory import available_memory
 
 N_CLUSTERS = 10
 _OPTIONS: dict[str, Any] = {
@@ -32,14 +32,14 @@ _LEAST = 1000  # objects
 _PART = 1 << 18  # objects that a thread draws at a time
 
 
-def fit_both(context: Context, found: Found) -> str:
+def fit_both(context: Context, results: JsonObject) -> str:
     """Fit the same codes on both, as many as memory and time allow."""
     context.need(20)
     sizes = context.sizes
     n = _fits(sizes.n_fit, sizes.r_fit)
     cpu = "numpy" if why_unavailable("numba") else "numba"
-    found.update(n_wanted=sizes.n_fit, r=sizes.r_fit, n_clusters=N_CLUSTERS, cpu=cpu)
-    found["options"] = {"utility": "h", **_OPTIONS}
+    results.update(n_wanted=sizes.n_fit, r=sizes.r_fit, n_clusters=N_CLUSTERS, cpu=cpu)
+    results["options"] = {"utility": "h", **_OPTIONS}
     context.advance(1, "a small fit, to see how fast the CPU is")
     probe = make_codes(min(sizes.n_probe, n), sizes.r_fit)
     for backend in (cpu, "cupy"):  # compiles
@@ -51,22 +51,22 @@ def fit_both(context: Context, found: Found) -> str:
     context.advance(1, f"making {n} x {sizes.r_fit} codes")
     ens = make_codes(n, sizes.r_fit)
     context.advance(1, f"{n} objects on the device")
-    beside = found["device"] = Found()
-    there = _on_device(ens, beside)
+    on_device = results["device"] = JsonObject()
+    there = _on_device(ens, on_device)
     if n_cpu < n:
         few = Ensemble.from_codes(
             np.ascontiguousarray(ens.codes[:, :n_cpu]), ens.n_labels
         )
         ens = few
-        beside = found["device_as_cpu"] = Found()
+        on_device = results["device_as_cpu"] = JsonObject()
         context.advance(1, f"{n_cpu} objects on the device")
-        there = _on_device(ens, beside)
+        there = _on_device(ens, on_device)
     context.advance(1, f"{n_cpu} objects on the CPU")
     here, seconds = _fit(ens, cpu)
-    found["on_cpu"] = _told(ens, here, seconds)
-    found["ratio"] = seconds / beside["from_host"]["seconds"]
+    results["on_cpu"] = _fit_entry(ens, here, seconds)
+    results["ratio"] = seconds / on_device["from_host"]["seconds"]
     wrong = int(np.count_nonzero(to_host(there.labels) != here.labels))
-    found["labels_that_differ"] = wrong
+    results["labels_that_differ"] = wrong
     if wrong or there.objective != here.objective:
         return (
             f"{wrong} of {ens.n_samples} labels differ from the CPU's, objective "
@@ -87,12 +87,12 @@ def _fits(n_wanted: int, r: int) -> int:
     return n
 
 
-def _on_device(ens: Ensemble, found: Found) -> Consensus:
+def _on_device(ens: Ensemble, results: JsonObject) -> Consensus:
     """Fit codes on the host, and codes that are on the device already."""
     result, seconds = _fit(ens, "cupy")
-    found["from_host"] = _told(ens, result, seconds)
+    results["from_host"] = _fit_entry(ens, result, seconds)
     there = ens.to("cupy")
-    found["resident"] = _told(ens, *_fit(there, "cupy"))
+    results["resident"] = _fit_entry(ens, *_fit(there, "cupy"))
     return result
 
 
@@ -104,7 +104,7 @@ def _fit(ens: Ensemble, backend: str) -> tuple[Consensus, float]:
         return result, time.perf_counter() - began
 
 
-def _told(ens: Ensemble, result: Consensus, seconds: float) -> Found:
+def _fit_entry(ens: Ensemble, result: Consensus, seconds: float) -> JsonObject:
     """Return what a fit took; lookups are n r K in an iteration, saved ones too."""
     lookups = ens.n_samples * ens.n_partitions * N_CLUSTERS * result.n_iter
     return {

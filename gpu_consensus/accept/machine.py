@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gpu_consensus.accept.private import told
-from gpu_consensus.hardware import cpu_model, memory_gb
+from gpu_consensus.accept.private import redact
+from gpu_consensus.util.hardware import cpu_model, memory_gb
 
 _DRIVER_FILES = ("nvidia", "dxg", "nvmap", "nvhost", "nvgpu")
 """Beginnings of the names in /dev of NVIDIA's driver, dxg that of Windows under WSL."""
@@ -25,12 +25,12 @@ _ATTRIBUTES = {
 
 
 def why_no_gpu(root: Path = Path("/")) -> str:
-    """Return why what answers to CuPy's calls is no GPU, or an empty string.
+    """Return why CuPy's calls are not answered by a GPU, or an empty string.
 
     A stand-in for CuPy has no file. A stand-in for the driver opens no file of the
     driver: every process that uses a GPU holds some of them open (``fuser
-    /dev/nvidia*`` finds such processes by that). Where a system does not tell which
-    files are open, as Windows, an installed package has to do.
+    /dev/nvidia*`` finds such processes by that). Where a system does not list open
+    files, as on Windows, an installed package is enough.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ def why_no_gpu(root: Path = Path("/")) -> str:
     file = getattr(cupy, "__file__", None)
     if file is None or not Path(file).is_file():
         return "the module cupy is a stand-in without a file"
-    held = root / "proc/self/fd"
-    if not held.is_dir():
+    open_files = root / "proc/self/fd"
+    if not open_files.is_dir():
         installed = "cupy" in importlib.metadata.packages_distributions()
         return "" if installed else "the module cupy is of no installed package"
-    with suppress(Exception):  # a device that fails is told of by all steps
-        cupy.zeros(1)  # the driver opens its files for the first of all work
-    for entry in held.iterdir():
+    with suppress(Exception):  # every step reports a device that fails
+        cupy.zeros(1)  # the driver opens its files for the first work
+    for entry in open_files.iterdir():
         try:
             target = entry.readlink()
         except OSError:  # the one that lists the folder is gone by now
@@ -81,8 +81,8 @@ def _device(index: int) -> dict[str, Any]:
     try:
         properties = cupy.cuda.runtime.getDeviceProperties(index)
         attributes = cupy.cuda.Device(index).attributes
-    except Exception as error:  # one that fails must not keep others from being told
-        return {"name": told(error), "compute_capability": "?", "memory_gb": 0.0}
+    except Exception as error:  # one that fails must not hide the others
+        return {"name": redact(error), "compute_capability": "?", "memory_gb": 0.0}
     return {
         "name": properties["name"].decode(),
         "compute_capability": f"{properties['major']}.{properties['minor']}",
@@ -90,6 +90,6 @@ def _device(index: int) -> dict[str, Any]:
         **{
             name: round(attributes[key] * unit, 1)
             for name, (key, unit) in _ATTRIBUTES.items()
-            if attributes.get(key)  # newer versions of CUDA do not tell clocks
+            if attributes.get(key)  # newer versions of CUDA do not report clocks
         },
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_consensus.accept.agreement import LATE
 from gpu_consensus.accept.kernels import SLOW
-from gpu_consensus.accept.run import Found
+from gpu_consensus.accept.run import JsonObject
 from gpu_consensus.accept.verdict import HOME, steps_by_name
 
 WIDTH = 96
@@ -16,9 +16,9 @@ HEADING = "gpu-consensus accept"
 """How every page begins."""
 
 
-def render(report: Found) -> str:
+def render(report: JsonObject) -> str:
     """Return the page; speeds are left out where there was no GPU."""
-    found = steps_by_name(report)
+    results = steps_by_name(report)
     parts = [
         _verdict(report),
         _about(report),
@@ -27,21 +27,21 @@ def render(report: Found) -> str:
     ]
     if report["gpu"]:
         parts += [
-            _roofs(found.get("roofs", {})),
-            _kernels(found.get("kernels", {})),
-            _startup(found.get("startup", {})),
-            _generation(found.get("generation", {})),
-            _fit(found.get("fit", {})),
+            _roofs(results.get("roofs", {})),
+            _kernels(results.get("kernels", {})),
+            _startup(results.get("startup", {})),
+            _generation(results.get("generation", {})),
+            _fit(results.get("fit", {})),
             _slow(report),
         ]
     else:
-        parts += [_no_speeds(report), _bytes(found.get("kernels", {}))]
+        parts += [_no_speeds(report), _bytes(results.get("kernels", {}))]
     parts.append(_send(report))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _verdict(report: Found) -> str:
-    """Return the verdict, that there was no GPU on a line of its own."""
+def _verdict(report: JsonObject) -> str:
+    """Return the verdict; a line of its own says if there was no GPU."""
     text = f"{HEADING}: {report['verdict']}"
     return "\n".join(_wrap(line, "") for line in text.replace(". ", ".\n").split("\n"))
 
@@ -59,12 +59,12 @@ def _wrap(text: str, indent: str, first: str | None = None) -> str:
 
 
 def _facts(rows: list[tuple[str, str]], width: int) -> str:
-    """Return lines of a name and what it is."""
+    """Return lines with a name and its value."""
     indent = " " * (width + 2)
     return "\n".join(_wrap(text, indent, f"{name:<{width}}  ") for name, text in rows)
 
 
-def _about(report: Found) -> str:
+def _about(report: JsonObject) -> str:
     machine = report["machine"]
     doctor = steps_by_name(report).get("doctor", {})
     host = f"{machine['cpu']}, {machine['cores']} cores"
@@ -89,39 +89,39 @@ def _about(report: Found) -> str:
     return _facts(rows, 9)
 
 
-def _steps(report: Found) -> str:
+def _steps(report: JsonObject) -> str:
     lines = ["steps"]
     for step in report["steps"]:
         head = f"  {step['name']:<11} {step['state']:<10} {step['seconds']:>6.1f} s  "
-        said = step["reason"] if step["state"] == "not run" else _said(step)
-        lines.append(_wrap(said, " " * len(head), head).rstrip() if said else head)
+        text = step["reason"] if step["state"] == "not run" else _summary(step)
+        lines.append(_wrap(text, " " * len(head), head).rstrip() if text else head)
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _said(step: Found) -> str:
-    """Return what a step that ran has to say in one line."""
-    found = step["found"]
-    if step["name"] == "doctor" and "self_test" in found:
-        tested = [name for name, wrong in found["self_test"].items() if not wrong]
+def _summary(step: JsonObject) -> str:
+    """Return one line on a step that ran."""
+    results = step["results"]
+    if step["name"] == "doctor" and "self_test" in results:
+        tested = [name for name, wrong in results["self_test"].items() if not wrong]
         return f"every primitive equals the reference: {', '.join(tested)}"
-    if step["name"] == "agreement" and found.get("checks"):
-        states = [check["state"] for check in found["checks"]]
+    if step["name"] == "agreement" and results.get("checks"):
+        states = [check["state"] for check in results["checks"]]
         text = f"{states.count('passed')} of {len(states)} comparisons equal NumPy"
         skipped = states.count("not run")
         return text + (f", {skipped} not run" if skipped else "")
-    if step["name"] == "kernels" and "kernels" in found:
-        ran = [one["kernel"] for one in found["kernels"] if "seconds" in one]
+    if step["name"] == "kernels" and "kernels" in results:
+        ran = [one["kernel"] for one in results["kernels"] if "seconds" in one]
         text = f"{len(set(ran))} kernels in {len(ran)} cases"
-        late = sum("not_run" in one for one in found["kernels"])
+        late = sum("not_run" in one for one in results["kernels"])
         return text + (f", {late} not run" if late else "")
-    if step["name"] == "fit" and "labels_that_differ" in found:
-        number = found["labels_that_differ"]
+    if step["name"] == "fit" and "labels_that_differ" in results:
+        number = results["labels_that_differ"]
         same = "equal labels" if not number else f"{number} labels differ"
-        return f"{same} on the device and by {found['cpu']} on the CPU"
+        return f"{same} on the device and by {results['cpu']} on the CPU"
     return ""
 
 
-def _failures(report: Found) -> str:
+def _failures(report: JsonObject) -> str:
     """Return what failed, and what a step that passed could not do."""
     lines = []
     for step in report["steps"]:
@@ -129,7 +129,7 @@ def _failures(report: Found) -> str:
         if step["name"] == "agreement":
             wrong += [
                 f"{check['name']}: {check['state']}: {check['reason']}"
-                for check in step["found"].get("checks", [])
+                for check in step["results"].get("checks", [])
                 if check["state"] in ("failed", "not run") and check["reason"] != LATE
             ]
         lines += [_wrap(f"{step['name']}: {text}", "    ", "  ") for text in wrong]
@@ -155,7 +155,7 @@ def _time(seconds: float) -> str:
     return f"{seconds:.2f} s"
 
 
-def _roofs(roofs: Found) -> str:
+def _roofs(roofs: JsonObject) -> str:
     if "copy_bytes_per_s" not in roofs:
         return ""
     rows = [("copies in device memory", _speed(roofs["copy_bytes_per_s"]))]
@@ -175,7 +175,7 @@ def _roofs(roofs: Found) -> str:
     return f"{_wrap('roofs, timed by ' + roofs['timed_by'], '')}\n{facts}"
 
 
-def _kernels(kernels: Found) -> str:
+def _kernels(kernels: JsonObject) -> str:
     if not kernels.get("kernels"):
         return ""
     lines = [
@@ -197,7 +197,7 @@ def _kernels(kernels: Found) -> str:
     return "\n".join(lines)
 
 
-def _no_speeds(report: Found) -> str:
+def _no_speeds(report: JsonObject) -> str:
     return _wrap(
         f"No speeds are shown, because {report['why_no_gpu']}. The package's own code "
         "for the device ran, kernels and all. The times in the JSON file are those of "
@@ -206,7 +206,7 @@ def _no_speeds(report: Found) -> str:
     )
 
 
-def _bytes(kernels: Found) -> str:
+def _bytes(kernels: JsonObject) -> str:
     """Return what kernels have to move; that depends on no device."""
     ran = [one for one in kernels.get("kernels", []) if "seconds" in one]
     if not ran:
@@ -223,7 +223,7 @@ def _bytes(kernels: Found) -> str:
     return "\n".join(lines)
 
 
-def _startup(startup: Found) -> str:
+def _startup(startup: JsonObject) -> str:
     lines = []
     for name, text in (("cold", "kernels compiled"), ("warm", "kernels kept")):
         if name not in startup:
@@ -238,7 +238,7 @@ def _startup(startup: Found) -> str:
     return "\n".join([title, *lines]) if lines else ""
 
 
-def _generation(generation: Found) -> str:
+def _generation(generation: JsonObject) -> str:
     lines = [
         f"  {name:<13} {_time(generation[name]['seconds']):>10}, adjusted Rand "
         f"{generation[name]['adjusted_rand']:.3f} with the truth"
@@ -254,7 +254,7 @@ def _generation(generation: Found) -> str:
     return "\n".join([title, *lines])
 
 
-def _fit(fit: Found) -> str:
+def _fit(fit: JsonObject) -> str:
     lines = [*_fit_lines(fit)]
     if not lines:
         return ""
@@ -264,7 +264,7 @@ def _fit(fit: Found) -> str:
     return "\n".join([title, *lines])
 
 
-def _fit_lines(fit: Found) -> Iterator[str]:
+def _fit_lines(fit: JsonObject) -> Iterator[str]:
     for part in ("device", "device_as_cpu"):
         for name, text in (("from_host", "with upload"), ("resident", "resident")):
             if name in fit.get(part, {}):
@@ -280,7 +280,7 @@ def _fit_line(name: str, one: dict[str, Any]) -> str:
     )
 
 
-def _slow(report: Found) -> str:
+def _slow(report: JsonObject) -> str:
     if report["state"] != "passed" and not report["slow"]:
         return ""
     if not report["slow"]:
@@ -289,7 +289,7 @@ def _slow(report: Found) -> str:
     return "\n".join(["what is slow", *lines])
 
 
-def _send(report: Found) -> str:
+def _send(report: JsonObject) -> str:
     if not report["gpu"]:
         return _wrap(
             "There is nothing to send back: run it on a machine with a GPU.", ""

@@ -1,4 +1,4 @@
-"""What a report must not tell: who the user is, and where files are."""
+"""What a report must not contain: who the user is, and where files are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 _QUOTED_PATH = re.compile(r"""(['"])(?:[A-Za-z]:)?[/\\][^'"]*[/\\]([^'"/\\]+)\1""")
 _PATH = re.compile(
-    # also as compilers are told of a folder; not within an address or a word
+    # also in flags of compilers (-I/folder); not within an address or a word
     r"(?:(?<![\w/.<>])|(?<=-[IL])|(?<=file://))/(?:[\w.+@~-]+/)*([\w.+@~-]+)/?"
 )
 _NETWORK_PATH = re.compile(r"\\\\[^\s'\"]+\\([^\\\s'\"]*)")
@@ -21,12 +21,12 @@ _WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\(?:[^\\\s'\"]+\\)*([^\\\s'\"]*)")
 _LONGEST = 1000
 
 
-def told(what: str | Exception) -> str:
-    """Return a text or an error in one line, without paths and names of the user's.
+def redact(what: str | Exception) -> str:
+    """Return a text or an error in one line, without paths and names of the user.
 
     Examples
     --------
-    >>> told(OSError("no file '/home/me/.cache/kernel.cu' here"))
+    >>> redact(OSError("no file '/home/me/.cache/kernel.cu' here"))
     "OSError: no file '<path>/kernel.cu' here"
     """
     if isinstance(what, Exception):
@@ -43,14 +43,14 @@ def told(what: str | Exception) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
-def all_told(value: Any) -> Any:
-    """Return a value of JSON with every text in it as :func:`told`."""
+def redact_all(value: Any) -> Any:
+    """Return a JSON value with every text in it passed through :func:`redact`."""
     if isinstance(value, str):
-        return told(value)
+        return redact(value)
     if isinstance(value, dict):
-        return {key: all_told(part) for key, part in value.items()}
+        return {key: redact_all(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [all_told(part) for part in value]
+        return [redact_all(part) for part in value]
     return value
 
 
@@ -64,8 +64,8 @@ def _folders() -> list[str]:
 
 
 def _names() -> list[str]:
-    """Return how this machine and its user are called."""
+    """Return the names of this machine and its user."""
     names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
-    with suppress(OSError, KeyError, ImportError):  # where the system does not tell
+    with suppress(OSError, KeyError, ImportError):  # not on every system
         names.add(getpass.getuser())
     return sorted((name for name in names if len(name) > 2), key=len, reverse=True)

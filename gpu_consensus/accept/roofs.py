@@ -8,33 +8,33 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.accept.clock import Clock
-from gpu_consensus.accept.private import told
-from gpu_consensus.accept.run import Context, Found
-from gpu_consensus.backends.cuda_launcher import Launcher
-from gpu_consensus.backends.cuda_source import shared_read_kernel
+from gpu_consensus.accept.private import redact
+from gpu_consensus.accept.run import Context, JsonObject
+from gpu_consensus.backends.cupy.launcher import Launcher
+from gpu_consensus.backends.cupy.source import shared_read_kernel
 
 _WORDS = 1024  # 16 KiB of shared memory, so that several blocks fit a processor
 _STEP = 40
 _READS = 8  # in a round, as in bandwidth.cu
 
 
-def measure_roofs(context: Context, found: Found) -> str:
+def measure_roofs(context: Context, results: JsonObject) -> str:
     """Measure bandwidths and latencies of the current device."""
     gpu = Launcher()
     clock = Clock(gpu.xp)
     nbytes = min(context.sizes.copied, gpu.free_memory() // 8)
     repeats = context.sizes.repeats
-    found["timed_by"] = clock.how
-    found["copied_bytes"] = nbytes
+    results["timed_by"] = clock.how
+    results["copied_bytes"] = nbytes
     context.advance(1, "copies on the device")
-    found["copy_bytes_per_s"] = _device_copy(clock, nbytes, repeats)
+    results["copy_bytes_per_s"] = _device_copy(clock, nbytes, repeats)
     context.advance(1, "shared memory")
     speed, right = _shared_read(gpu, clock, context.sizes.rounds, repeats)
-    found["shared_bytes_per_s"] = speed
+    results["shared_bytes_per_s"] = speed
     context.advance(1, "copies to and from the host")
-    found["transfers"] = _transfers(clock, nbytes, repeats)
+    results["transfers"] = _transfers(clock, nbytes, repeats)
     context.advance(1, "launches")
-    found["launch_s"], found["launch_and_wait_s"] = _launches(gpu, clock, repeats)
+    results["launch_s"], results["launch_and_wait_s"] = _launches(gpu, clock, repeats)
     return "" if right else "shared_read gives wrong sums"
 
 
@@ -85,15 +85,15 @@ def _expected_sums(threads: int, rounds: int) -> npt.NDArray[np.uint32]:
     return sums
 
 
-def _transfers(clock: Clock, nbytes: int, repeats: int) -> Found:
+def _transfers(clock: Clock, nbytes: int, repeats: int) -> JsonObject:
     """Return bytes per second between host and device, by kind of host memory."""
-    xp, found = clock.xp, Found()
+    xp, speeds = clock.xp, JsonObject()
     there = xp.zeros(nbytes, np.uint8)
     for kind in ("pageable", "pinned"):
         try:
             here = np.zeros(nbytes, np.uint8) if kind == "pageable" else _pinned(nbytes)
         except (MemoryError, xp.cuda.runtime.CUDARuntimeError) as error:
-            found[kind] = f"not run: {told(error)}"  # small containers allow little
+            speeds[kind] = f"not run: {redact(error)}"  # small containers allow little
             continue
         here[:] = 1  # the system gives memory when it is first written
 
@@ -103,11 +103,11 @@ def _transfers(clock: Clock, nbytes: int, repeats: int) -> Found:
         def down(here: Any = here) -> None:
             there.get(out=here)
 
-        found[kind] = {
+        speeds[kind] = {
             "to_device_bytes_per_s": nbytes / clock.waited(up, repeats),
             "to_host_bytes_per_s": nbytes / clock.waited(down, repeats),
         }
-    return found
+    return speeds
 
 
 def _pinned(nbytes: int) -> npt.NDArray[np.uint8]:

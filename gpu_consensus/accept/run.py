@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gpu_consensus.accept.private import told
-from gpu_consensus.progress import Advance
+from gpu_consensus.accept.private import redact
+from gpu_consensus.util.progress import Advance
 
-Found = dict[str, Any]
+JsonObject = dict[str, Any]
 """What a step measured, as plain values; filled as it goes, so that nothing is lost."""
 
 
@@ -40,7 +40,7 @@ class Sizes(NamedTuple):
     r_fit: int
     """Partitions of the large fit."""
     n_probe: int
-    """Objects of the fit that tells how fast the CPU is."""
+    """Objects of the fit that measures how fast the CPU is."""
 
 
 FULL = Sizes(
@@ -61,10 +61,10 @@ class Context:
     ends: float
     """When the time is up, by ``time.monotonic``."""
     gpu: bool
-    """Whether the device is one."""
+    """Whether the device is a real GPU."""
     advance: Advance = field(default=lambda steps=1, note="": None)
-    found: dict[str, Found] = field(default_factory=dict)
-    """What earlier steps found, by their names."""
+    results: dict[str, JsonObject] = field(default_factory=dict)
+    """The results of earlier steps, by their names."""
 
     def left(self) -> float:
         """Return seconds until the time is up."""
@@ -83,34 +83,34 @@ class Step(NamedTuple):
     """A part of the run."""
 
     name: str
-    run: Callable[[Context, Found], str]
+    run: Callable[[Context, JsonObject], str]
     """Fills in what it finds; returns what is wrong, or an empty string."""
 
 
-def new_entry(step: Step) -> Found:
+def new_entry(step: Step) -> JsonObject:
     """Return what a report says of a step that has not ended."""
     return {
         "name": step.name,
         "state": "unfinished",
         "reason": "",
         "seconds": 0.0,
-        "found": {},
+        "results": {},
     }
 
 
-def run_step(step: Step, context: Context, entry: Found) -> None:
-    """Run a step and note how it ended; only Ctrl-C and its like get out."""
+def run_step(step: Step, context: Context, entry: JsonObject) -> None:
+    """Run a step and record how it ended; only Ctrl-C and the like are raised."""
     began = time.monotonic()
-    context.found[step.name] = entry["found"]
+    context.results[step.name] = entry["results"]
     try:
         context.need(0)
-        entry["reason"] = told(step.run(context, entry["found"]))
+        entry["reason"] = redact(step.run(context, entry["results"]))
         _free_memory()
         entry["state"] = "failed" if entry["reason"] else "passed"
     except NotRun as stop:
-        entry.update(state="not run", reason=told(str(stop)))
+        entry.update(state="not run", reason=redact(str(stop)))
     except Exception as error:
-        entry.update(state="failed", reason=told(error))
+        entry.update(state="failed", reason=redact(error))
     finally:
         entry["seconds"] = round(time.monotonic() - began, 3)
 
@@ -118,7 +118,7 @@ def run_step(step: Step, context: Context, entry: Found) -> None:
 def _free_memory() -> None:
     """Give memory that CuPy keeps back to the device, for the next step.
 
-    It waits for all work, and raises what went wrong there.
+    It waits for all work, and raises errors of that work.
     """
     import cupy
 

@@ -1,4 +1,4 @@
-"""How long a new process takes to its first result, with and without kept kernels."""
+"""How long a new process takes to its first result, with and without cached kernels."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import time
 
 import numpy as np
 
-from gpu_consensus.accept.private import told
-from gpu_consensus.accept.run import Context, Found, NotRun
+from gpu_consensus.accept.private import redact
+from gpu_consensus.accept.run import Context, JsonObject, NotRun
 from gpu_consensus.backends import why_unavailable
 
 _CHILD = "from gpu_consensus.accept.startup import child; child()"
 _LONGEST = 120.0
 
 
-def time_startup(context: Context, found: Found) -> str:
+def time_startup(context: Context, results: JsonObject) -> str:
     """Start two processes: one must compile its kernels, the other finds them."""
     context.need(10)
     with tempfile.TemporaryDirectory() as cache:
@@ -32,17 +32,17 @@ def time_startup(context: Context, found: Found) -> str:
                     if context.gpu
                     else "a new process does not see the stand-in."
                 )
-            found[name] = times
+            results[name] = times
     return ""
 
 
-def _start(cache: str, longest: float) -> Found:
+def _start(cache: str, longest: float) -> JsonObject:
     if not sys.executable:
         raise NotRun("the path of Python is not known, so no process can be started.")
     # the child must find what this process imported, however it was found
     paths = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "CUPY_CACHE_DIR": cache, "PYTHONPATH": paths}
-    environment.pop("CUPY_CACHE_IN_MEMORY", None)  # then nothing would be kept
+    environment.pop("CUPY_CACHE_IN_MEMORY", None)  # then no kernel would be cached
     began = time.perf_counter()
     try:
         done = subprocess.run(
@@ -60,8 +60,8 @@ def _start(cache: str, longest: float) -> Found:
     seconds = time.perf_counter() - began
     if done.returncode:
         last = (done.stderr.strip() or "no message").splitlines()[-1]
-        raise RuntimeError(f"a new process failed: {told(last)}")
-    times: Found = json.loads(done.stdout.splitlines()[-1])
+        raise RuntimeError(f"a new process failed: {redact(last)}")
+    times: JsonObject = json.loads(done.stdout.splitlines()[-1])
     return {"process_s": seconds, **times}
 
 
@@ -91,7 +91,7 @@ def child() -> None:
 
 
 def _fit() -> None:
-    """Find a consensus of a size as of Fisher's irises."""
+    """Find the consensus of an ensemble about as large as Fisher's irises."""
     from gpu_consensus.methods.kcc import kcc
 
     rng = np.random.default_rng(0)

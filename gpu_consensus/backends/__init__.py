@@ -1,31 +1,19 @@
-"""Where arrays live: the only code of the package that knows.
+"""Where arrays live: only this package knows.
 
 Algorithms are written once, above :class:`~gpu_consensus.backends.protocol.Backend`.
 """
 
-from __future__ import annotations
-
-import functools
-import importlib.util
-import os
-from typing import Any
-
-from gpu_consensus.arrays import on_device
-from gpu_consensus.backends import worth
 from gpu_consensus.backends.availability import (
     BackendError,
     require_device,
-    why_cupy_is_broken,
     why_no_device,
     why_not_imported,
     why_unavailable,
 )
-from gpu_consensus.backends.numpy_backend import NumpyBackend, n_threads
-from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import check_choice
-from gpu_consensus.warn import warn
+from gpu_consensus.backends.choose import MEMBERS, NAMES, choose_backend
 
 __all__ = [
+    "MEMBERS",
     "NAMES",
     "BackendError",
     "choose_backend",
@@ -34,72 +22,3 @@ __all__ = [
     "why_not_imported",
     "why_unavailable",
 ]
-
-NAMES = ("auto", "cupy", "numba", "numpy")
-
-
-def choose_backend(
-    backend: str,
-    codes: Any,
-    n_jobs: int | None = None,
-    *,
-    lookups: int | None = None,
-) -> Backend:
-    """Return the backend that a method's ``backend`` argument means.
-
-    An explicit name runs or raises; ``GPU_CONSENSUS_BACKEND`` overrides only "auto".
-
-    Parameters
-    ----------
-    backend : {"auto", "cupy", "numba", "numpy"}
-    codes : array or None
-        Where they are decides, if they are on a device.
-    n_jobs : int, optional
-        Threads of a CPU backend.
-    lookups : int, optional
-        n r K n_init, the size of the work: "auto" takes a device for codes on the host,
-        or numba, where that pays for its start. The number of codes by default.
-    """
-    check_choice("backend", backend, NAMES)
-    n_threads(n_jobs)  # a wrong number is wrong on every backend
-    if backend == "auto":
-        wish = os.environ.get("GPU_CONSENSUS_BACKEND", "").strip() or "auto"
-        backend = check_choice("GPU_CONSENSUS_BACKEND", wish, NAMES)
-    if backend == "auto":
-        backend = _automatic(codes, lookups)
-    reason = why_unavailable(backend)
-    if reason:
-        raise BackendError(f"backend={backend!r} cannot run: {reason}")
-    if backend == "cupy":
-        from gpu_consensus.backends.cupy_backend import CupyBackend
-
-        return CupyBackend()
-    if backend == "numba":
-        from gpu_consensus.backends.numba_backend import NumbaBackend
-
-        return NumbaBackend(n_jobs)
-    return NumpyBackend(n_jobs)
-
-
-def _automatic(codes: Any, lookups: int | None) -> str:
-    """Return what "auto" means for codes of a place and work of a size."""
-    if on_device(codes):
-        return "cupy"
-    size = 0 if codes is None else int(codes.size)
-    lookups = size if lookups is None else lookups
-    if worth.device_pays(lookups, 0 if codes is None else int(codes.nbytes)):
-        if not why_unavailable("cupy"):
-            return "cupy"
-        _warn_of_broken_cupy()
-    if lookups < worth.NUMBA or why_unavailable("numba"):
-        return "numpy"
-    return "numba"
-
-
-@functools.cache
-def _warn_of_broken_cupy() -> None:
-    """Say once that a device may lie idle: somebody installed CuPy to use it."""
-    if importlib.util.find_spec("cupy") is not None:
-        reason = why_cupy_is_broken()
-        if reason:
-            warn(f"backend='auto' works on the CPU: {reason}")

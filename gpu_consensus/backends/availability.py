@@ -1,4 +1,4 @@
-"""Whether a backend can run here, and else in one sentence why not and what to do."""
+"""Whether a backend can run here; if not, one sentence says why and what to do."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gpu_consensus.backends.cuda_source import OLDEST
-from gpu_consensus.warn import warn
+from gpu_consensus.backends.cupy.source import OLDEST
+from gpu_consensus.util.warn import warn
 
 CUPY_WHEELS = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
-"""CuPy under the names of its wheels, and as conda and the source call it."""
-_OLDEST_CUDA = 12  # of which there is an extra
+"""Names of CuPy's wheels, and the name that conda and a source build use."""
+_OLDEST_CUDA = 12  # the oldest that we have an extra for
 _ELSE = "or use backend='numpy'"
 
 
@@ -115,8 +115,8 @@ def why_not_imported(module: str) -> str:
     try:
         importlib.import_module(module)
     except Exception as error:
-        told = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        return f"{module} is installed but cannot be imported ({told}); mend it"
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        return f"{module} is installed but cannot be imported ({reason}); mend it"
     return ""
 
 
@@ -132,13 +132,13 @@ def require_device() -> Any:
 
 def installed_versions(packages: tuple[str, ...]) -> dict[str, str]:
     """Return the versions of those packages that are installed."""
-    found = {}
+    versions = {}
     for package in packages:
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def version_text(version: int) -> str:
@@ -155,8 +155,7 @@ def version_text(version: int) -> str:
 def _find_kernel_cache() -> None:
     """Let CuPy keep compiled kernels in memory where it cannot write them to disk.
 
-    Otherwise its import fails, or the first kernel of ours or of its own that it
-    compiles.
+    Otherwise its import fails, or the first kernel that it compiles, ours or its own.
     """
     if os.environ.get("CUPY_CACHE_IN_MEMORY", "0") not in ("", "0"):
         return

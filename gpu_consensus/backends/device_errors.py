@@ -1,8 +1,8 @@
 """Errors of CUDA as the rest of the package knows them.
 
 CuPy's own pool raises ``MemoryError`` where the device is full. Other allocators, the
-driver that loads a kernel, and page-locked memory of the host say so by a number.
-After some errors a process gets nothing but errors from a device: it is lost.
+driver that loads a kernel, and page-locked memory of the host report it by an error
+code. After some errors a process gets nothing but errors from a device: it is lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 _OUT_OF_MEMORY = 2
 """What CUDA calls cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY."""
 _LOST = frozenset({
-    46, 100, 101,  # unavailable, none there, none of that number
+    46, 100, 101,  # unavailable, no device, no such device
     214, 220,  # memory or link beyond correction
     700, 702, 709, 714, 715, 716, 717, 718, 719,  # a kernel failed, or took too long
     802, 999,  # driver not ready, unknown
@@ -31,6 +31,19 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or _status(error) == _OUT_OF_MEMORY
 
 
+def is_device_memory(error: BaseException) -> bool:
+    """Whether an error means that memory of a device ran out, not of the host."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None:
+        return False
+    if isinstance(error, cupy.cuda.memory.OutOfMemoryError):
+        return True
+    return any(
+        at is not None and _status(at) == _OUT_OF_MEMORY
+        for at in (error, error.__cause__)
+    )
+
+
 @contextmanager
 def cuda_errors() -> Iterator[None]:
     """Raise errors of CUDA as ``MemoryError`` or :class:`DeviceLostError`.
@@ -41,20 +54,20 @@ def cuda_errors() -> Iterator[None]:
         yield
     except Exception as error:
         status = _status(error)
-        told = " ".join(str(error).split()).rstrip(".")
+        message = " ".join(str(error).split()).rstrip(".")
         if status == _OUT_OF_MEMORY:
-            raise MemoryError(told) from error
+            raise MemoryError(message) from error
         if status not in _LOST:
             raise
         raise DeviceLostError(
-            f"the CUDA device failed in mid-run ({told}), and this process cannot use "
-            "it any more; look at it with nvidia-smi, start again, with the same "
+            f"the CUDA device failed in mid-run ({message}), and this process cannot "
+            "use it any more; look at it with nvidia-smi, start again, with the same "
             "checkpoint if one was given, or use backend='numba'."
         ) from error
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the number that CuPy made an error from, None if it made it of none."""
+    """Return the CUDA code of an error, None if it has none."""
     cupy = sys.modules.get("cupy")
     if cupy is None:
         return None

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from gpu_consensus.backends.device_errors import cuda_errors
-from gpu_consensus.warn import warn
+from gpu_consensus.backends.device_errors import cuda_errors, is_device_memory
+from gpu_consensus.util.warn import warn
 
 Result = TypeVar("Result")
 
 ELSEWHERE = "use backend='numba' or 'numpy', or free memory that others hold"
-"""What helps where there is nothing to ask for less of."""
+"""The cure where no option lowers the memory needed."""
 _cure: ContextVar[str | None] = ContextVar("cure", default=None)
 
 
@@ -55,23 +55,31 @@ left for a table of 3 x 2 x 2; lower n_init (Out of memory allocating 512 bytes)
 
 
 @contextmanager
-def cured_by(what: str, cure: str) -> Iterator[None]:
-    """As ``room_for``; the cure holds for all within that know no better one."""
+def memory_for(what: str, cure: str) -> Iterator[None]:
+    """Raise an error that names ``what`` where the device runs out of memory.
+
+    Work inside the context that knows no better cure names this one. Errors of a host
+    that runs out of memory are left as they are.
+    """
     token = _cure.set(cure)
     try:
+        yield
+    except Exception as error:
+        if isinstance(error, DeviceMemoryError) or not is_device_memory(error):
+            raise
         with room_for(what, cure):
-            yield
+            raise
     finally:
         _cure.reset(token)
 
 
 def what_helps(otherwise: str = ELSEWHERE) -> str:
-    """Return the cure that the method at work names, or one that always helps."""
+    """Return the cure named by the running method, or one that always helps."""
     return _cure.get() or otherwise
 
 
 def in_parts(xp: Any, work: Callable[[slice], None], n_rows: int) -> None:
-    """Do work over objects at once, or in halves of halves when memory runs out.
+    """Do work over all objects at once, or over halves of them when memory runs out.
 
     ``work`` must take all its memory before it changes anything.
     """

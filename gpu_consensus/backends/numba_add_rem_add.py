@@ -1,88 +1,54 @@
-"""AddRemAdd climbs, compiled for the CPU: the bits of the reference.
-
-Numba is imported here at once, so import this module only where it is used.
-"""
+"""AddRemAdd climbs, compiled: ``gpu_consensus.methods.climbs``, same bits."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.add_rem_add import (
-    PROBES,
-    Climb,
-    Climber,
-    climb_all,
-    count_labels,
-    marks_of,
-    table_size,
-)
 from gpu_consensus.backends.numba_jit import compiled
-from gpu_consensus.backends.protocol import Climbs, Codes, Threshold
-from gpu_consensus.checks import IntArray
-from gpu_consensus.progress import Advance
+from gpu_consensus.backends.protocol import Codes
+from gpu_consensus.util.checks import IntArray
 
 _LOWEST = np.int32(np.iinfo(np.int32).min)
+_PROBES = 32  # slots of the table that are tried; then a set stays unknown
 
 
-def add_rem_add(
+def climber(
     codes: Codes,
     n_labels: IntArray,
     starts: IntArray,
-    threshold: Threshold,
-    similarity: npt.NDArray[Any] | None = None,
-    advance: Advance | None = None,
-    *,
-    n_threads: int = 1,
-) -> Climbs:
-    """Do ``Backend.add_rem_add`` of the Protocol in compiled code. Equal."""
-    codes = np.ascontiguousarray(codes)
-    n_labels = np.asarray(n_labels, dtype=np.int64)
-    if similarity is None:
-        similarity = np.empty((0, 0), dtype=np.uint8)
-    own = count_labels(codes, n_labels).astype(np.int32)
-    marks = marks_of(codes.shape[1])
-    parts = max(1, min(n_threads, len(starts)))
-    climbers = [
-        _climber(codes, n_labels, similarity, own, marks, starts, threshold, parts)
-        for _ in range(parts)
-    ]
-    return climb_all(climbers, len(starts), advance)
-
-
-def _climber(
-    codes: Codes,
-    n_labels: IntArray,
-    similarity: npt.NDArray[Any],
+    threshold: tuple[int, int],
+    similarity: npt.NDArray[Any] | None,
     own: npt.NDArray[np.int32],
     marks: npt.NDArray[np.uint64],
-    starts: IntArray,
-    threshold: Threshold,
-    n_parts: int,
-) -> Climber:
-    """Return a climber with memory of its own: one thread's."""
+    n_slots: int,
+) -> Callable[[int], tuple[Any, ...]]:
+    """Return a climber with memory of its own: one thread's.
+
+    ``own`` has the labels of every object; ``n_slots`` is a power of two.
+    """
+    codes = np.ascontiguousarray(codes)
     n = codes.shape[1]
-    slots = table_size(-(-len(starts) // n_parts))
-    keys = np.zeros(slots, dtype=np.uint64)
-    visitor = np.empty((slots, 2), dtype=np.int32)
+    matrix = np.empty((0, 0), dtype=np.uint8) if similarity is None else similarity
+    keys = np.zeros(n_slots, dtype=np.uint64)
+    visitor = np.empty((n_slots, 2), dtype=np.int32)
     near = np.empty(n, dtype=np.int32)
     members = np.empty(n, dtype=np.uint8)
     row = np.empty(n, dtype=np.uint8 if len(codes) <= 255 else np.uint16)
-    p, q = threshold
 
-    def climb(position: int) -> Climb:
+    def climb(position: int) -> tuple[Any, ...]:
         total, n_flips, joined, joined_flips = _climb(
             codes,
             n_labels,
-            similarity,
+            matrix,
             own,
             marks,
             int(starts[position]),
             position,
-            p,
-            q,
+            *threshold,
             keys,
             visitor,
             near,
@@ -90,7 +56,7 @@ def _climber(
             row,
         )
         packed = np.packbits(members) if joined < 0 else None
-        return Climb(total, n_flips, joined, joined_flips, packed)
+        return total, n_flips, joined, joined_flips, packed
 
     return climb
 
@@ -171,7 +137,7 @@ def _climb(
         mark ^= marks[flip]
         key = max(mark, np.uint64(1))  # 0 is an empty slot
         at = np.int64(key & np.uint64(keys.size - 1))
-        for _ in range(PROBES):
+        for _ in range(_PROBES):
             if keys[at] == key:
                 return total, n_flips, visitor[at, 0], visitor[at, 1]
             if keys[at] == 0:

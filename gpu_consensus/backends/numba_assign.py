@@ -220,7 +220,6 @@ def assign_rows(
     codes: Any,
     stride: Any,
     offsets: Any,
-    chosen: Any,
     begin: Any,
     end: Any,
     n_clusters: Any,
@@ -228,7 +227,7 @@ def assign_rows(
     best: Any,
     gap: Any,
 ) -> None:
-    """Assign objects ``begin..end``, or the objects ``chosen[begin:end]``.
+    """Assign objects ``begin..end``.
 
     Parameters
     ----------
@@ -240,8 +239,6 @@ def assign_rows(
         Read only where there is a row table or sum.
     codes : 1-D, uint8 or uint16
         Partition i begins at ``i * stride``.
-    chosen : 1-D int64
-        Objects, or empty for all.
     assignment, best, gap : (R, n)
         Where to write; ``best`` and ``gap`` may be empty.
     """
@@ -256,8 +253,7 @@ def assign_rows(
         size = min(tile, end - first)
         for t in range(tile):
             # objects in registers beyond the last one do its work again
-            place = first + min(t, size - 1)
-            objects[t] = chosen[place] if len(chosen) else place
+            objects[t] = first + min(t, size - 1)
         scores[:] = 0
         _add_tables(scores, table, width, codes, stride, offsets, objects, size)
         if len(row_table):

@@ -43,13 +43,11 @@ def _add_vector(typingctx: Any, target: Any, at: Any, source: Any, start: Any) -
 
 
 @compiled
-def count_moves(
-    before: Any, after: Any, n_clusters: Any, times: Any, moved: Any
-) -> Any:
-    """Count moves of each restart into ``moved``; return additions and objects.
+def count_moves(before: Any, after: Any, n_clusters: Any) -> Any:
+    """Return how many additions the moves take, and how many objects move.
 
     An addition is one step, up or down, of one count in one partition. ``before`` may
-    be empty: then every object comes from nowhere. ``times`` is as in ``step_rows``.
+    be empty: then every object comes from nowhere.
     """
     additions, objects = 0, 0
     n_restarts, n_samples = after.shape
@@ -58,24 +56,16 @@ def count_moves(
         size = min(_BLOCK, n_samples - first)
         touched[:size] = 0
         for q in range(n_restarts):
-            differ, leave, enter = 0, 0, 0
+            leave, enter = 0, 0
             if len(before):
                 for t in range(size):
                     a, b = before[q, first + t], after[q, first + t]
-                    differ += a != b
                     leave += (a != b) & (a < n_clusters)
                     enter += (a != b) & (b < n_clusters)
                     touched[t] |= a != b
             else:
-                differ = size
                 enter = size
                 touched[:size] = 1
-            if len(times) and differ:
-                differ = 0
-                for t in range(size):
-                    a = before[q, first + t] if len(before) else n_clusters
-                    differ += (a != after[q, first + t]) * times[first + t]
-            moved[q] += differ
             additions += leave + enter
         for t in range(size):
             objects += touched[t]
@@ -94,29 +84,25 @@ def step_rows(
     begin: Any,
     end: Any,
     n_clusters: Any,
-    times: Any,
     counts: Any,
 ) -> None:
     """Bring the counts of partitions first..last from ``before`` to ``after``.
 
     All restarts of an object at once: its steps -1, 0 and 1 form a row of 16-bit
-    numbers, which is added to the row of its label. Objects that count several times
-    make larger steps, of 32 bits.
+    numbers, which is added to the row of its label.
 
     Parameters
     ----------
     begin, end : int
         Range of objects.
-    times : (0,) of int16 or (n,) of int32
-        How often each object counts; once if empty. All together below 2**31.
     counts : (S, R K)
     """
     n_restarts, n_columns = len(after), counts.shape[1]
-    lanes = VECTOR // times.itemsize
+    lanes = VECTOR // 2
     width = (n_columns + lanes - 1) // lanes * lanes
     base = offsets[first]
-    totals = np.zeros((offsets[last] - base) * width, times.dtype)
-    steps = np.zeros(_TILE * width, times.dtype)
+    totals = np.zeros((offsets[last] - base) * width, np.int16)
+    steps = np.zeros(_TILE * width, np.int16)
     objects = np.empty(_TILE, np.int64)
     size, since = 0, 0
     for l in range(begin, end):
@@ -126,16 +112,15 @@ def step_rows(
         if differ:
             objects[size] = l
             start = size * width
-            step = times[l] if len(times) else times.dtype.type(1)
             for q in range(n_restarts):
                 a = after[q, l]
                 if len(before):
                     if before[q, l] == a:
                         continue
                     if before[q, l] < n_clusters:
-                        steps[start + q * n_clusters + before[q, l]] = -step
+                        steps[start + q * n_clusters + before[q, l]] = -1
                 if a < n_clusters:
-                    steps[start + q * n_clusters + a] = step
+                    steps[start + q * n_clusters + a] = 1
             size += 1
         if size == _TILE or l == end - 1:
             for i in range(first, last):
@@ -167,7 +152,6 @@ def step_each(
     begin: Any,
     end: Any,
     n_clusters: Any,
-    times: Any,
     counts: Any,
 ) -> None:
     """As ``step_rows``, one move after another: for few moves, or many clusters."""
@@ -199,11 +183,10 @@ def step_each(
                     line, top = i * stride, offsets[i]
                     for p in range(size):
                         row = top + codes[line + objects[p]]
-                        step = np.int64(times[objects[p]]) if len(times) else 1
                         if leave[p] >= 0:
-                            counts[row, leave[p]] -= step
+                            counts[row, leave[p]] -= 1
                         if enter[p] >= 0:
-                            counts[row, enter[p]] += step
+                            counts[row, enter[p]] += 1
                 size = 0
 
 

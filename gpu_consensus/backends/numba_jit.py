@@ -13,7 +13,7 @@ from typing import Any
 
 import numba
 
-from gpu_consensus.warn import warn
+from gpu_consensus.util.warn import warn
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _pools: dict[int, ThreadPoolExecutor] = {}

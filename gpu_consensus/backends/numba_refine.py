@@ -17,6 +17,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from gpu_consensus.backends.numba_jit import compiled
+from gpu_consensus.backends.numba_layout import blank_table, code_lines
 
 UTILITIES = ("c", "h", "cos")
 LANES = 8  # gains that one operation adds; columns are padded to it
@@ -142,8 +143,99 @@ def _add_up(
                 _add_gains(gain, t * width + c, enter, source + c, left)
 
 
+def refinement(
+    utility: str,
+    codes: Any,
+    offsets: Any,
+    weights: Any,
+    rises: Any,
+    tolerance: float,
+    assignment: Any,
+    counts: Any,
+    size: Any,
+    square: Any,
+) -> Callable[[int], int]:
+    """Return a sweep with memory of its own; see ``_sweep`` for the arrays.
+
+    Parameters
+    ----------
+    utility : {"c", "h", "cos"}
+    codes : ndarray of shape (r, n)
+    tolerance : float
+        What a move must save at least.
+
+    Returns
+    -------
+    sweep : callable
+        Visits all objects once; from and to the number visited since the last move.
+    """
+    lines, stride = code_lines(codes)
+    constants = (
+        UTILITIES.index(utility),
+        lines,
+        stride,
+        offsets,
+        weights,
+        rises,
+        tolerance,
+    )
+    n_rows, n_clusters = counts.shape
+    state = (
+        assignment,
+        counts,
+        size,
+        square,
+        counts[: offsets[1]].sum(axis=0),
+        blank_table(n_rows, n_clusters, np.float64).reshape(-1),
+        np.zeros(counts.shape),
+        np.full(n_rows, -1, dtype=np.int32),
+        np.full(counts.shape, -1, dtype=np.int32),
+        np.zeros(n_clusters, dtype=np.int32),
+    )
+
+    def sweep(since_move: int) -> int:
+        return int(_sweep(*constants, since_move, *state))
+
+    return sweep
+
+
 @compiled
-def sweep(
+def find_move(
+    codes: Any,
+    starts: Any,
+    enter: Any,
+    leave: Any,
+    assignment: Any,
+    may_leave: Any,
+    tolerance: float,
+    begin: int,
+    end: int,
+) -> tuple[int, int]:
+    """See ``gpu_consensus.loop.refine.find_move``: one object at a time."""
+    n_clusters = enter.shape[1]
+    gain = np.empty(n_clusters)
+    for l in range(begin, end):
+        own = assignment[l]
+        if not may_leave[own]:
+            continue
+        gain[:] = 0.0
+        for i in range(codes.shape[0]):
+            row = starts[i] + codes[i, l]
+            left = leave[row, own]
+            for k in range(n_clusters):
+                gain[k] += enter[row, k] + left
+        gain[own] = 0.0
+        best = 0
+        for k in range(1, n_clusters):
+            if gain[k] > gain[best]:
+                best = k
+        if gain[best] > tolerance:
+            return l, best
+    return -1, -1
+
+
+@compiled
+def _sweep(
     utility: Any,
     codes: Any,
     stride: Any,

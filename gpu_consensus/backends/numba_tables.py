@@ -9,11 +9,11 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 
+from gpu_consensus.backends.log2 import COEFFICIENTS
 from gpu_consensus.backends.numba_jit import compiled
-from gpu_consensus.loop.log2 import COEFFICIENTS
-from gpu_consensus.loop.segments import TINY
+from gpu_consensus.backends.recipe import UTILITIES
+from gpu_consensus.backends.segments import TINY
 
-UTILITIES = ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC", "SEC_ROW")
 _C, _H, _COS, _LP, _IVC, _IPVC, _SEC, _SEC_ROW = range(len(UTILITIES))
 _FLOOR = 2.0**-52
 _SQRT_2 = 1.4142135623730951
@@ -213,62 +213,3 @@ def fill_table(
             target = table[row]
             for c in range(n_columns):
                 target[place[c]] = line[c]
-
-
-@compiled
-def compare_tables(
-    old: Any,
-    old_width: Any,
-    new: Any,
-    new_width: Any,
-    old_columns: Any,
-    new_columns: Any,
-    offsets: Any,
-    first: Any,
-    last: Any,
-    change: Any,
-    level: Any,
-) -> None:
-    """Largest change and largest entry of pairs of columns in partitions first..last.
-
-    ``change`` and ``level`` are (r, pairs) and hold zeros.
-    """
-    n_columns = len(old_columns)
-    for i in range(first, last):
-        for row in range(offsets[i], offsets[i + 1]):
-            for c in range(n_columns):
-                a = old[row * old_width + old_columns[c]]
-                b = new[row * new_width + new_columns[c]]
-                differ = abs(np.float64(b) - np.float64(a))
-                change[i, c] = max(change[i, c], differ)
-                largest = np.float64(max(abs(a), abs(b)))
-                level[i, c] = max(level[i, c], largest)
-
-
-@compiled
-def copy_columns(
-    source: Any, width: Any, columns: Any, first: Any, last: Any, target: Any
-) -> None:
-    """Copy some columns of table rows first..last, (S width,) to (S, width')."""
-    for row in range(first, last):
-        for c in range(len(columns)):
-            target[row, c] = source[row * width + columns[c]]
-
-
-@compiled
-def find_unsettled(
-    assignment: Any, gap: Any, limit: Any, row_limit: Any, row_weight: Any, objects: Any
-) -> Any:
-    """List objects whose gap is not above their limit; shrink the gaps of others."""
-    found = 0
-    for l in range(len(gap)):
-        k = assignment[l]
-        most = limit[k]
-        if len(row_weight):
-            most += row_weight[l] * row_limit[k]
-        if gap[l] > most:
-            gap[l] -= most
-        else:
-            objects[found] = l
-            found += 1
-    return found

@@ -1,4 +1,4 @@
-"""The seam: what a backend must do, written once.
+"""What a backend must do: the interface between algorithms and hardware.
 
 Shapes, everywhere the same:
 
@@ -17,26 +17,20 @@ of them at once, and no result depends on how the objects were cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.progress import Advance
-
-if TYPE_CHECKING:
-    from gpu_consensus.loop.problem import Rule
-    from gpu_consensus.loop.segments import LabelSums
+from gpu_consensus.backends.recipe import TableRecipe
+from gpu_consensus.backends.segments import LabelSums
 
 Codes = npt.NDArray[Any]
 Assignment = npt.NDArray[Any]
 Counts = npt.NDArray[np.int64]
 Table = npt.NDArray[np.float32]
 Offsets = npt.NDArray[np.int64]
-Threshold = tuple[int, int]
-"""A number p / q as (p, q), q > 0."""
 
 
 class Assigned(NamedTuple):
@@ -47,85 +41,15 @@ class Assigned(NamedTuple):
     gap: npt.NDArray[np.float32] | None
 
 
-class Coassociation(NamedTuple):
-    """A tile of pair counts, each (len(rows), len(columns)), int32."""
+class PairCounts(NamedTuple):
+    """A tile of counts of pairs, each (len(rows), len(columns)), int32."""
 
     same: npt.NDArray[np.int32]
     both: npt.NDArray[np.int32]
 
 
-class Groups(NamedTuple):
-    """Objects put together by their row of labels; G rows, as they first appear."""
-
-    codes: Codes
-    """(r, G), the distinct rows."""
-    place: npt.NDArray[np.int32]
-    """(n,), the row of each object."""
-    first: npt.NDArray[np.int64]
-    """(G,), the first object of each row."""
-    times: npt.NDArray[np.int32]
-    """(G,), how many objects have it."""
-
-
-class Climbs(NamedTuple):
-    """Where climbs from several starts end, on the host.
-
-    Attributes
-    ----------
-    total : ndarray of shape (n_starts,), int64
-        Sum of a_lm over the last set.
-    n_flips : ndarray of shape (n_starts,), int64
-        Objects flipped in or out on the way.
-    which : ndarray of shape (n_starts,), int64
-        The row of ``sets`` that holds the last set.
-    sets : ndarray of shape (n_sets, ceil(n / 8)), uint8
-        Distinct last sets as packed bits, in the order of their first start.
-    """
-
-    total: npt.NDArray[np.int64]
-    n_flips: npt.NDArray[np.int64]
-    which: npt.NDArray[np.int64]
-    sets: npt.NDArray[np.uint8]
-
-
-class TableRecipe(NamedTuple):
-    """What a device needs to make a rule's table.
-
-    Attributes
-    ----------
-    utility : {"C", "H", "COS", "LP", "IVC", "IPVC", "SEC"}
-    offsets, marginals, weights : ndarray
-    power : int
-        P of lP.
-    norm : callable or None
-        Host function from counts and absent weights to norms (r, R, K), for lP and SEC.
-    row_utility : {"SEC_ROW"} or None
-        What the row table, if it has as many rows as the table, is made by.
-    row_sum : callable or None
-        Host function from counts and absent weights to a row table (R, K).
-    present_weight : ndarray of shape (r,) or None
-        For SEC, the weight of all objects present: a device then makes norms and row
-        sums itself.
-    """
-
-    utility: str
-    offsets: npt.NDArray[np.int64]
-    marginals: npt.NDArray[np.int64]
-    weights: npt.NDArray[np.float64]
-    power: int = 0
-    norm: Callable[..., npt.NDArray[np.float64]] | None = None
-    row_utility: str | None = None
-    row_sum: Callable[..., Table] | None = None
-    present_weight: npt.NDArray[np.int64] | None = None
-
-    @property
-    def wants_host(self) -> bool:
-        """Whether a device lacks norms, because powers round alike only on the host."""
-        return self.norm is not None and self.present_weight is None
-
-
 class Backend(Protocol):
-    """Few, fat primitives over label codes.
+    """A few large primitives over label codes.
 
     Every backend is tested against one triple-loop oracle. "Equal" means every bit.
     """
@@ -135,43 +59,30 @@ class Backend(Protocol):
     """The array library: numpy, or cupy."""
 
     def to_device(self, array: Any) -> Any:
-        """Bring an array to where this backend computes; nothing on the host."""
+        """Copy an array to where this backend computes, if it is not there yet."""
         ...
 
-    def to_host(self, array: Any) -> Any:
-        """Bring an array of this backend to the host; nothing on the host."""
-        ...
+    def to_host(self, *arrays: Any) -> Any:
+        """Copy arrays of this backend to the host, if they are not there yet.
 
-    def bring(self, *arrays: Any) -> tuple[Any, ...]:
-        """Bring arrays of 64-bit integers to the host together, in one copy.
-
-        None stays None. On the host they are the same arrays.
+        One array gives an array. Several arrays, which must hold 64-bit numbers, give a
+        tuple and are copied together; None stays None.
         """
         ...
 
-    def stage(self, name: str) -> AbstractContextManager[Any]:
-        """Return a context that a profiler of the device shows by name."""
-        ...
+    def resident(self, codes: Codes, reserve: int = 0) -> Any:
+        """Return codes of an ensemble where they stay during a fit.
 
-    def memory_for(self, what: str, cure: str) -> AbstractContextManager[None]:
-        """Return a context in which want of device memory is said to be for ``what``.
-
-        The error then names the cure. On the host nothing changes.
-        """
-        ...
-
-    def hold(self, codes: Codes, beside: int = 0) -> Any:
-        """Bring the codes of an ensemble to where they stay during a fit.
-
-        They leave ``beside`` bytes to the caller, or are not kept on a device.
-        A slice of what this returns holds the codes of some partitions likewise.
+        A device keeps them only if ``reserve`` bytes stay free for the caller. The
+        result has a ``shape``, and a slice of it holds the codes of some partitions in
+        the same way.
         """
         ...
 
     def blocks(
-        self, codes: Any, n_restarts: int, memory_limit: int | None
+        self, resident: Any, n_restarts: int, memory_limit: int | None
     ) -> Iterator[tuple[slice, Codes]]:
-        """Cut the objects of ``hold``'s codes into ranges, with the codes of each.
+        """Cut the objects of resident codes into ranges, with the codes of each.
 
         Working memory then stays below ``memory_limit`` bytes (a fixed default when
         None), whatever n is.
@@ -180,14 +91,16 @@ class Backend(Protocol):
 
     def table(
         self,
-        rule: Rule,
+        recipe: TableRecipe,
         counts: Counts,
-        absent: Counts | None,
+        absent: Counts | None = None,
         on_host: Counts | None = None,
     ) -> tuple[Table, Table | None]:
-        """Return the tables of a rule, ``rule.table(counts, absent)``. Equal.
+        """Return the table of a recipe and its row table or None. Equal.
 
-        ``on_host`` are the same counts on the host, if they are there already.
+        They are what :func:`gpu_consensus.backends.recipe.make_tables` gives.
+        ``absent`` (r, R, K) are sums of ``count``, for recipes of SEC with missing
+        labels; ``on_host`` are the same counts on the host, if they are there already.
         """
         ...
 
@@ -200,31 +113,30 @@ class Backend(Protocol):
     ) -> LabelSums:
         """Sum counts (S, R, K) over the labels of each partition. Equal.
 
-        Counts and sums are on the host: objectives and norms are made of them there.
+        Counts and sums are on the host, where objectives and norms are made from them.
         """
         ...
 
     def count(
-        self, codes: Codes, offsets: Offsets, assignment: Assignment, n_clusters: int
-    ) -> Counts:
-        """Count objects by label and cluster: (S, R, K), int64. Equal.
-
-        Row ``offsets[i] + j`` holds how many objects of each cluster carry code j in
-        partition i, the code for missing included.
-        """
-        ...
-
-    def recount(
         self,
         codes: Codes,
         offsets: Offsets,
-        before: Assignment,
+        before: Assignment | None,
         after: Assignment,
-        counts: Counts,
+        out: Counts,
+        weight: npt.NDArray[np.int64] | None = None,
+        absent: Counts | None = None,
     ) -> None:
-        """Update ``counts`` in place from ``before`` to ``after``. Equal to ``count``.
+        """Count objects by label and cluster into ``out`` (S, R, K), in place. Equal.
 
-        Only objects whose cluster differs are looked at.
+        Row ``offsets[i] + j`` of ``out`` grows by how many objects of each cluster
+        carry code j in partition i, the code for missing included. With ``before``,
+        ``out`` goes from the counts of that assignment to those of ``after``, and only
+        objects whose cluster differs are looked at.
+
+        With ``weight`` (n,), integers, ``absent`` (r, R, K) does the same for the
+        weights of the objects that are missing in each partition: entry (i, q, k) is
+        the weight of the members of cluster k in restart q without a label there.
         """
         ...
 
@@ -273,76 +185,12 @@ class Backend(Protocol):
         """
         ...
 
-    def weigh(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        assignment: Assignment,
-        row_weight: npt.NDArray[np.int64],
-        n_clusters: int,
-    ) -> Counts:
-        """Sum integer weights of the objects missing in each partition, (r, R, K).
-
-        Entry (i, q, k) is the weight of the members of cluster k in restart q that have
-        no label in partition i. Equal.
-        """
-        ...
-
-    def reweigh(
-        self,
-        codes: Codes,
-        offsets: Offsets,
-        before: Assignment,
-        after: Assignment,
-        row_weight: npt.NDArray[np.int64],
-        total: Counts,
-    ) -> None:
-        """Update the sums of ``weigh`` in place from ``before`` to ``after``. Equal.
-
-        Only objects whose cluster differs are looked at.
-        """
-        ...
-
-    def coassociation(
-        self, codes: Codes, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
-    ) -> Coassociation:
+    def pairs(
+        self, resident: Any, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
+    ) -> PairCounts:
         """Count in how many partitions two objects share a label, and both have one.
 
-        ``rows`` and ``columns`` are indices of objects. Equal.
-        """
-        ...
-
-    def pairs(
-        self, held: Any, n_labels: npt.NDArray[np.int64], rows: Any, columns: Any
-    ) -> Coassociation:
-        """As ``coassociation``, of ``hold``'s codes and with the counts on the host.
-
-        Neither the codes nor the tile have to fit the memory of a device.
-        """
-        ...
-
-    def add_rem_add(
-        self,
-        codes: Any,
-        n_labels: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
-        threshold: Threshold,
-        similarity: Any = None,
-        advance: Advance | None = None,
-    ) -> Climbs:
-        """Climb from every start to a set that no single flip betters. Equal.
-
-        ``codes`` is what ``hold`` returned; if they do not fit the memory of a device,
-        ``similarity`` is needed.
-        With a_lm the number of partitions in which l and m share a label, the climb
-        from ``starts[x]`` begins with the set of that object alone and flips, in or
-        out, the one object that raises b(S) = (q sum a_lm - p |S|^2) / |S| most, until
-        none does; S keeps at least one object. The numerator is an exact integer, b is
-        one float64 division, ties go to the first object. ``threshold`` is (p, q).
-        Callers see to it that n r < 2^29 and q n^2 r < 2^62.
-
-        ``similarity`` holds the a_lm, (n, n), uint8 or uint16, where this backend
-        computes; without it they are counted from the codes again and again.
-        ``advance`` is called with numbers of starts that are done.
+        ``rows`` and ``columns`` are indices of objects; the counts are on the host.
+        Neither the codes nor the tile have to fit the memory of a device. Equal.
         """
         ...

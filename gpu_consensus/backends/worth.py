@@ -1,4 +1,4 @@
-"""Whether a start pays: what "auto" expects of a device and of numba.
+"""Whether "auto" should start a device or load numba for this much work.
 
 Labels are the same everywhere, so a wrong guess costs seconds and nothing else. The
 numbers are round on purpose. Those of the CPU were measured (``docs/speed.md``); those

@@ -1,4 +1,4 @@
-"""What runs on this machine, and why something does not."""
+"""What runs on this machine, and why the rest does not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_consensus.backends.availability import (
     installed_versions,
     version_text,
 )
-from gpu_consensus.backends.numpy_backend import n_threads
+from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.doctor.cuml import check_cuml
 from gpu_consensus.doctor.self_test import self_test
 
@@ -40,7 +40,7 @@ class Diagnosis:
     ----------
     python, machine : str
     n_threads : int or str
-        Threads that CPU backends use by default, or why that cannot be told.
+        Threads that CPU backends use by default, or why that is unknown.
     packages : dict
         Version of every package that matters, None where it is absent.
     cuda : dict
@@ -102,13 +102,13 @@ def doctor(*, quick: bool = False) -> Diagnosis:
 
     On a machine with a GPU this is the first thing to run: it compares every primitive
     of every backend, and a few fits, with the reference and finds a wrong kernel.
-    Whatever is broken is told in the report and not raised. It takes seconds; the first
-    time more, while numba compiles.
+    Whatever is broken is written to the report and not raised. It takes seconds, and
+    longer the first time, while numba compiles.
 
     Parameters
     ----------
     quick : bool, default False
-        Leave the tests out: what is there, in about a second.
+        Leave the tests out and only list what is installed, in about a second.
 
     Returns
     -------
@@ -143,10 +143,10 @@ def _try(ask: Callable[[str], str], name: str) -> str:
     try:
         return ask(name)
     except Exception as error:
-        return _told(error)
+        return _error_text(error)
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
@@ -170,7 +170,7 @@ def _compare(name: str) -> str:
         if name == "cupy":
             wrong = wrong or check_cuml()
     except Exception as error:
-        return f"FAILED, do not use it: {_told(error)}"
+        return f"FAILED, do not use it: {_error_text(error)}"
     return wrong and f"WRONG RESULTS, do not use it: {wrong}"
 
 
@@ -186,8 +186,8 @@ def _auto() -> str:
     try:
         name = choose_backend("auto", None, n_jobs=1, lookups=2**62).name
     except Exception as error:
-        told = f" (GPU_CONSENSUS_BACKEND is {wish!r})" if wish else ""
-        return f"nothing{told}: {' '.join(str(error).split())}"
+        setting = f" (GPU_CONSENSUS_BACKEND is {wish!r})" if wish else ""
+        return f"nothing{setting}: {' '.join(str(error).split())}"
     if wish and wish != "auto":
         return f"{name}, because GPU_CONSENSUS_BACKEND says so"
     if name == "cupy":
@@ -201,7 +201,7 @@ def _auto() -> str:
 
 
 def _cuda() -> dict[str, str]:
-    """Return versions, also where no device is usable: they often tell why."""
+    """Return versions, also where no device is usable: they often show why."""
     try:
         import cupy
     except Exception:  # told with the backends
@@ -221,12 +221,12 @@ def _cuda() -> dict[str, str]:
 
 
 def _packages() -> dict[str, str | None]:
-    """Return versions by name; of names for the same thing those that are installed."""
-    found: dict[str, str | None] = {}
+    """Return versions by name; of several names of one package, the installed ones."""
+    versions: dict[str, str | None] = {}
     for names in _PACKAGES:
         there = installed_versions(names)
-        found |= there if there else {names[-1]: None}
-    return found
+        versions |= there if there else {names[-1]: None}
+    return versions
 
 
 def _devices() -> list[dict[str, Any]]:
@@ -246,7 +246,7 @@ def _device(index: int) -> dict[str, Any]:
     try:
         properties = cupy.cuda.runtime.getDeviceProperties(index)
     except Exception as error:
-        return {"name": _told(error), "compute_capability": "?", "memory_gb": 0.0}
+        return {"name": _error_text(error), "compute_capability": "?", "memory_gb": 0.0}
     return {
         "name": properties["name"].decode(),
         "compute_capability": f"{properties['major']}.{properties['minor']}",

@@ -2,7 +2,7 @@
 
 import sys
 
-from gpu_consensus.cli import run
+from gpu_consensus.cli.main import run
 
 if __name__ == "__main__":
     sys.argv.insert(1, "doctor")

@@ -1,11 +1,11 @@
-"""A try of cuML's k-means, which makes partitions on a device: no part of a backend."""
+"""A test of cuML's k-means, which makes partitions on a device but is in no backend."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpu_consensus.generate import generate_partitions
-from gpu_consensus.generation.device import why_not_on_device
+from gpu_consensus.generate.device import why_not_on_device
+from gpu_consensus.generate.generate_partitions import generate_partitions
 
 _N_SAMPLES = 60
 _N_CLUSTERS = 3

@@ -1,4 +1,4 @@
-"""Every primitive of a backend with a way to call it, and methods that use them."""
+"""How to call every primitive of a backend, and the methods that use them."""
 
 from __future__ import annotations
 
@@ -8,33 +8,63 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.protocol import Backend, Codes, Groups
-from gpu_consensus.backends.streamed_codes import StreamedCodes
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.doctor.reference import Reference
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.loop.problem import Rule
+from gpu_consensus.backends.cupy.streamed_codes import StreamedCodes
+from gpu_consensus.backends.host_loops import fastest
+from gpu_consensus.backends.numpy import NumpyBackend
+from gpu_consensus.backends.protocol import Backend, Codes
+from gpu_consensus.backends.segments import Segments
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.feedback.tilo import tilo
+from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.loop.refine import refine
-from gpu_consensus.loop.segments import Segments
+from gpu_consensus.loop.rule import Rule
 from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods.climbs import climb_all
 from gpu_consensus.methods.em import em
+from gpu_consensus.methods.ipc import Shares, count_members, sweep_objects
 from gpu_consensus.methods.kcc import KccRule, kcc
 from gpu_consensus.methods.sec import SecRule, sec
 from gpu_consensus.methods.voting import IpvcRule, IvcRule
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.arrays import on_device, to_host
 
 _FEW = 50  # objects for what takes long in NumPy
 
 
+RULES = ("c", "h", "cos", "l5", "ivc", "ipvc", "sec", "sec, complete")
+"""A rule for every kind of table."""
+
+
 class Case(NamedTuple):
-    """Sizes of one comparison."""
+    """Sizes of one comparison.
+
+    Attributes
+    ----------
+    n_samples : int
+    n_labels : tuple of int
+        Labels of each partition.
+    n_restarts, n_clusters : int
+    missing : float
+        Share of the labels that are missing.
+    rules : tuple of str
+        Rules whose tables are made: utilities of ``kcc``, or others of ``RULES``.
+    row_tables : tuple of int
+        What ``assign`` is given: 0 for no row table, 1 for sums, 2 for a whole one.
+    code : dtype, optional
+        Of the codes; the smallest by default.
+    seed : int
+        What the data are drawn by.
+    """
 
     n_samples: int
     n_labels: tuple[int, ...]
     n_restarts: int
     n_clusters: int
     missing: float
+    rules: tuple[str, ...] = RULES
+    row_tables: tuple[int, ...] = (0, 1, 2)
+    code: npt.DTypeLike | None = None
+    seed: int = 0
 
 
 class Data(NamedTuple):
@@ -43,11 +73,12 @@ class Data(NamedTuple):
     Those from ``codes`` on are where the backend computes.
     """
 
+    case: Case
     ensemble: Ensemble
-    n_clusters: int
-    objects: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int64]
     few: npt.NDArray[np.int64]
-    limit: FloatArray
+    host_codes: Codes
     codes: Any
     few_codes: Any
     similarity: Any
@@ -61,8 +92,7 @@ class Data(NamedTuple):
     row_table: Any
     weight: Any
     whole: Any
-    gap: Any
-    units: Any
+    wide: Any
     share: Any
 
     @property
@@ -76,19 +106,19 @@ class Data(NamedTuple):
         return self.ensemble.n_labels
 
     def on(self, backend: Backend) -> Data:
-        """Bring it to where a backend computes."""
+        """Return a copy where a backend computes."""
+        codes = backend.resident(self.codes)
         names = self._fields[self._fields.index("codes") + 1 :]
         moved = {name: backend.to_device(getattr(self, name)) for name in names}
-        return self._replace(codes=backend.hold(self.codes), **moved)
+        return self._replace(codes=codes, **moved)
 
 
 def make_data(case: Case) -> Data:
     """Draw random data of a case, on the host."""
-    rng = np.random.default_rng(0)
-    numpy, k, n = Reference(1), case.n_clusters, case.n_samples
-    codes = np.empty(
-        (len(case.n_labels), n), dtype=np.min_scalar_type(max(case.n_labels))
-    )
+    rng = np.random.default_rng(case.seed)
+    numpy, k, n = NumpyBackend(1), case.n_clusters, case.n_samples
+    kind = np.min_scalar_type(max(case.n_labels))
+    codes = np.empty((len(case.n_labels), n), dtype=kind)
     for i, k_i in enumerate(case.n_labels):
         codes[i] = rng.integers(k_i, size=n)
         codes[i, rng.random(n) < case.missing] = k_i
@@ -97,143 +127,110 @@ def make_data(case: Case) -> Data:
         np.min_scalar_type(k)
     )
     nearly = np.where(np.arange(n) % 20, before, nearly)
-    counts = numpy.count(ens.codes, ens.offsets, before, k)
+    shape = (case.n_restarts, k)
+    counts = np.zeros((int(ens.offsets[-1]), *shape), dtype=np.int64)
+    absent = np.zeros((len(codes), *shape), dtype=np.int64)
+    weight = SecRule(ens).object_weight
+    numpy.count(ens.codes, ens.offsets, None, before, counts, weight, absent)
     table, row_table = rng.normal(size=(2, *counts.shape)).astype(np.float32)
+    codes = ens.codes if case.code is None else ens.codes.astype(case.code)
     few = ens.codes[:, :_FEW].copy()  # numba has another type for what is read-only
     everyone = np.arange(few.shape[1])
-    pairs = numpy.coassociation(few, ens.n_labels, everyone, everyone)
+    pairs = numpy.pairs(few, ens.n_labels, everyone, everyone)
     return Data(
+        case,
         ens,
-        k,
-        np.flatnonzero(rng.random(n) < 0.3),
+        rng.integers(n, size=40),
+        rng.integers(n, size=33),
         everyone,
-        np.append(rng.random(k), -np.inf),
-        ens.codes,
+        codes,
+        codes,
         few,
         pairs.same.astype(codes.dtype),
         before,
         after,
         nearly,
         counts,
-        numpy.weigh(ens.codes, ens.offsets, before, SecRule(ens).object_weight, k),
+        absent,
         rng.integers(-2, 3, size=counts.shape).astype(np.float32),
         table,
         row_table,
         rng.integers(1, 1000, size=n).astype(np.float32),
         rng.integers(1, 2**40, size=n),
-        (100 * rng.random(before.shape)).astype(np.float32),
-        np.round(table.astype(np.float64), 3),
+        rng.normal(size=counts.shape),
         rng.random((n, case.n_restarts, k)),
     )
 
 
 PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
-    "to_device, to_host": lambda b, d: b.to_host(d.before),
-    "bring": lambda b, d: b.bring(d.counts, d.counts[:1]),
-    "hold, blocks": lambda b, d: [
-        _blocks(b, held, limit)
-        for held in (d.codes, _streamed(b, d.ensemble.codes))
+    "to_device, to_host": lambda b, d: {
+        "one": b.to_host(d.before),
+        "several": [x for x in b.to_host(d.counts, None, d.absent) if x is not None],
+    },
+    "resident, blocks": lambda b, d: [
+        _blocks(b, codes, limit)
+        for codes in (d.codes, _streamed(b, d.host_codes))
         for limit in (None, 32 * 100)
     ],
-    "count": lambda b, d: b.count(d.codes, d.offsets, d.before, d.n_clusters),
-    "recount": lambda b, d: {
-        "many moves": _change(
-            lambda n: b.recount(d.codes, d.offsets, d.before, d.after, n), d.counts
-        ),
-        "few moves": _change(
-            lambda n: b.recount(d.codes, d.offsets, d.before, d.nearly, n), d.counts
-        ),
+    "count": lambda b, d: {
+        name: _change(
+            lambda *sums, before=before, after=after: b.count(
+                d.codes, d.offsets, before, after, sums[0], d.whole, sums[1]
+            ),
+            d.counts,
+            d.absent,
+        )
+        for name, before, after in (
+            ("all", None, d.before),
+            ("many moves", d.before, d.after),
+            ("few moves", d.before, d.nearly),
+        )
     },
     "table": lambda b, d: {
-        name: b.table(rule, d.counts, None if rule.absent_weight is None else d.absent)
+        name: b.table(rule.recipe, d.counts, absent)
         for name, rule in _rules(d).items()
+        for absent in [None if rule.absent_weight is None else d.absent]
     },
-    "weigh": lambda b, d: b.weigh(d.codes, d.offsets, d.before, d.whole, d.n_clusters),
-    "reweigh": lambda b, d: _change(
-        lambda sums: b.reweigh(d.codes, d.offsets, d.before, d.nearly, d.whole, sums),
-        d.absent,
-    ),
     "assign": lambda b, d: {
-        name: b.assign(
+        f"{name}, row table {which}": b.assign(
             d.codes,
             d.offsets,
             table,
             row_weight=d.weight,
-            row_table=row_table,
+            row_table=(None, d.row_table[0], d.row_table)[which],
             best=True,
             gap=True,
         )
-        for name, table, row_table in (
-            ("ties", d.ties, None),
-            ("row sums", d.table, d.row_table[0]),
-            ("row table", d.table, d.row_table),
-        )
+        for which in d.case.row_tables
+        for name, table in (("ties", d.ties), ("no ties", d.table))
     },
-    # not equal but close; these sums are multiples of 0.001
-    "scores": lambda b, d: b.to_host(b.scores(d.codes, d.offsets, d.units)).round(6),
+    "scores": lambda b, d: b.scores(d.codes, d.offsets, d.wide),
     "soft_count": lambda b, d: b.soft_count(d.codes, d.offsets, d.share),
-    "coassociation": lambda b, d: b.coassociation(
-        d.codes, d.n_labels, d.few, d.objects[:40]
-    ),
     "pairs": lambda b, d: [
-        b.pairs(held, d.n_labels, d.few, d.objects[:40])
-        for held in (d.codes, _streamed(b, d.ensemble.codes))
+        b.pairs(codes, d.n_labels, d.rows, d.columns)
+        for codes in (d.codes, _streamed(b, d.host_codes))
     ],
-    "add_rem_add": lambda b, d: {
-        "counted": b.add_rem_add(
-            d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5)
-        ),
-        "kept": b.add_rem_add(
+    "label_sums": lambda b, d: b.label_sums(
+        d.offsets, b.to_host(d.counts), d.ensemble.marginals.copy(), True
+    ),
+}
+"""How each primitive of the Protocol is called, by its name."""
+
+LOOPS: dict[str, Callable[[Any, Data], Any]] = {
+    "climbs": lambda b, d: {
+        "counted": climb_all(d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5)),
+        "kept": climb_all(
             d.few_codes, d.n_labels, d.few[::5], (len(d.n_labels), 5), d.similarity
         ),
         "ties": list(_climbs(b, len(d.ensemble.codes))),
     },
-    "label_sums": lambda b, d: b.label_sums(
-        d.offsets, b.to_host(d.counts), d.ensemble.marginals.copy(), True
-    ),
-    "pick": lambda b, d: b.pick(d.table, range(d.table.shape[1])[::-1]),
-    "table_change": lambda b, d: b.table_change(
-        d.offsets, d.table, d.row_table, [(q, 0) for q in range(d.table.shape[1])]
-    ),
-    "reassign": lambda b, d: {
-        name: _change(
-            lambda assignment, gap, row_table=row_table: b.reassign(
-                d.codes,
-                d.offsets,
-                d.table,
-                d.objects,
-                assignment,
-                gap,
-                row_weight=d.weight,
-                row_table=row_table,
-            ),
-            d.before,
-            d.gap,
-        )
-        for name, row_table in (
-            ("row sums", d.row_table[0]),
-            ("row table", d.row_table),
-        )
-    },
-    "unsettled": lambda b, d: _change(
-        lambda gap: b.unsettled(d.before[0], gap, d.limit, 0.01 * d.limit, d.weight),
-        d.gap[0],
-    ),
-    "groups": lambda b, d: b.groups(np.repeat(d.few_codes, 4, axis=1), len(d.few)),
-    "recount_groups": lambda b, d: _change(
-        lambda n: b.recount_groups(_groups(d), d.offsets, *_of_rows(d), n), d.counts
-    ),
-    "spread": lambda b, d: _change(
-        lambda whole: b.spread(
-            _groups(d), _of_rows(d)[0], np.arange(len(whole))[::-1].copy(), whole
-        ),
-        np.repeat(d.after[:, d.few], 4, axis=1),
-    ),
-    "refine": lambda b, d: {name: _refine(b, d, name) for name in ("c", "h", "l5")},
+    "refine": lambda _, d: {name: _refine(d, name) for name in ("c", "h", "l5")},
+    "ipc": lambda _, d: _ipc(d),
+    "tilo": lambda _, d: tilo(to_host(d.similarity), order=np.arange(len(d.few))),
 }
-"""How each is called, by its name; of some there are only pairs.
+"""Loops that have a compiled form, or one for the device, but are no primitive.
 
-``refine`` has no method of its own: it is compiled where the backend is.
+Only the climbs are computed where the backend does.
 """
 
 FITS: dict[str, Callable[[Ensemble, dict[str, Any]], Consensus]] = {
@@ -242,7 +239,7 @@ FITS: dict[str, Callable[[Ensemble, dict[str, Any]], Consensus]] = {
     "sec": lambda ens, options: sec(ens, 4, **options),
     "em": lambda ens, options: em(ens, 4, **options),
 }
-"""Methods that between them go through the whole of a backend."""
+"""Methods that together use all of a backend."""
 
 
 def _climbs(backend: Backend, seed: int) -> Iterator[Any]:
@@ -253,13 +250,13 @@ def _climbs(backend: Backend, seed: int) -> Iterator[Any]:
         n_partitions = int(rng.integers(3, 9))
         codes = rng.integers(k_i, size=(n_partitions, n))
         codes[rng.random(codes.shape) < 0.4] = k_i
-        held = backend.hold(codes.astype(np.uint8))
+        resident = backend.resident(codes.astype(np.uint8))
         n_labels = np.full(n_partitions, k_i)
-        yield backend.add_rem_add(held, n_labels, np.arange(n), threshold)
+        yield climb_all(resident, n_labels, np.arange(n), threshold)
 
 
-def fit_all(backend: str) -> Iterator[tuple[str, Any]]:
-    """Yield labels and objective of each fit, by a backend of that name."""
+def fit_all(backend: Backend) -> Iterator[tuple[str, Any]]:
+    """Yield labels and objective of each fit by a backend."""
     rng = np.random.default_rng(0)
     truth = rng.integers(4, size=(400, 1))
     labels = np.where(
@@ -268,10 +265,10 @@ def fit_all(backend: str) -> Iterator[tuple[str, Any]]:
     labels[rng.random(labels.shape) < 0.1] = -1
     options = {"backend": backend, "n_jobs": -1, "random_state": 0, "n_init": 4}
     for name, fit in FITS.items():
-        found = fit(Ensemble(labels), options)
+        result = fit(Ensemble(labels), options)
         # em's are close only
-        objective = np.float32(found.objective) if name == "em" else found.objective
-        yield name, {"labels": found.labels, "objective": objective}
+        objective = np.float32(result.objective) if name == "em" else result.objective
+        yield name, {"labels": result.labels, "objective": objective}
 
 
 def _change(call: Callable[..., Any], *arrays: Any) -> Any:
@@ -281,8 +278,8 @@ def _change(call: Callable[..., Any], *arrays: Any) -> Any:
 
 
 def _streamed(backend: Backend, codes: Codes) -> Any:
-    """Return codes that are brought over range by range, where a backend can."""
-    return StreamedCodes(backend.xp, codes) if backend.name == "cupy" else codes
+    """Return codes that are streamed range by range, if the backend can do that."""
+    return StreamedCodes(backend.xp, codes) if on_device(backend.xp.empty(0)) else codes
 
 
 def _blocks(backend: Backend, codes: Any, memory_limit: int | None) -> Any:
@@ -296,17 +293,21 @@ def _blocks(backend: Backend, codes: Any, memory_limit: int | None) -> Any:
 
 
 def _rules(data: Data) -> dict[str, Rule]:
-    """Return a rule of every kind of table."""
-    ens, rules = data.ensemble, dict[str, Rule]()
-    for utility in ("c", "h", "cos", "l5"):
-        rule = KccRule(ens, parse_utility(utility)[1], ens.weights)
-        rules[utility] = rule
-    return rules | {
-        "ivc": IvcRule(ens, ens.weights),
-        "ipvc": IpvcRule(ens, ens.weights),
-        "sec": SecRule(ens),
-        "sec, complete": SecRule(_complete(ens)),
+    """Return the rules of a case by name."""
+    ens = data.ensemble
+    known: dict[str, Callable[[], Rule]] = {
+        "ivc": lambda: IvcRule(ens, ens.weights),
+        "ipvc": lambda: IpvcRule(ens, ens.weights),
+        "sec": lambda: SecRule(ens),
+        "sec, complete": lambda: SecRule(_complete(ens)),
     }
+
+    def make(name: str) -> Rule:
+        if name in known:
+            return known[name]()
+        return KccRule(ens, parse_utility(name)[1], ens.weights)
+
+    return {name: make(name) for name in data.case.rules}
 
 
 def _complete(ensemble: Ensemble) -> Ensemble:
@@ -315,24 +316,13 @@ def _complete(ensemble: Ensemble) -> Ensemble:
     return Ensemble.from_codes(np.where(missing, 0, ensemble.codes), ensemble.n_labels)
 
 
-def _groups(data: Data) -> Groups:
-    """Put a few objects together with three equals each."""
-    found = Reference(1).groups(np.repeat(data.few_codes, 4, axis=1), len(data.few))
-    assert found is not None
-    return found
-
-
-def _of_rows(data: Data) -> list[npt.NDArray[Any]]:
-    """Return clusters of distinct rows before and after a step."""
-    number = len(_groups(data).first)
-    return [np.ascontiguousarray(x[:, :number]) for x in (data.before, data.after)]
-
-
-def _refine(backend: Backend, data: Data, utility: str) -> Any:
-    """Refine a few objects; how they lie about leaves many moves."""
+def _refine(data: Data, utility: str) -> Any:
+    """Refine a few objects from an assignment that leaves many moves."""
     ens, few = data.ensemble, data.few
     codes, assignment = to_host(data.few_codes), to_host(data.before)[:1, few]
-    counts = Reference(1).count(codes, ens.offsets, assignment, data.n_clusters)[:, 0]
+    counts = count_by_cluster(
+        NumpyBackend(1), codes, ens.offsets, assignment[0], data.case.n_clusters
+    )
     formula, segments = parse_utility(utility)[1], Segments(ens.offsets)
     return _change(
         lambda assignment, counts: refine(
@@ -343,8 +333,24 @@ def _refine(backend: Backend, data: Data, utility: str) -> Any:
             assignment,
             counts,
             max_sweeps=3,
-            compiled=backend.name == "numba",
         ),
         assignment[0],
         np.ascontiguousarray(counts),
     )
+
+
+def _ipc(data: Data) -> Any:
+    """Sweep twice over a few objects, one after another."""
+    ens, codes = data.ensemble, to_host(data.few_codes)
+    assignment = to_host(data.before)[:1, data.few]
+    counts = count_by_cluster(
+        NumpyBackend(1), codes, ens.offsets, assignment[0], data.case.n_clusters
+    )
+    shares = Shares.of(IpvcRule(ens, ens.weights), ens.n_samples)
+    sweep = fastest("ipc_sweep", sweep_objects, 0)
+
+    def sweeps(assignment: Any, counts: Any) -> list[int]:
+        members = count_members(shares, counts)
+        return [sweep(codes, *shares, assignment, counts, *members) for _ in range(2)]
+
+    return _change(sweeps, assignment[0], counts)

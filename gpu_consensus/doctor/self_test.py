@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.host_loops import compiled_loops
+from gpu_consensus.backends.numpy import NumpyBackend
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.doctor.primitives import PRIMITIVES, Case, fit_all, make_data
-from gpu_consensus.doctor.reference import Reference
+from gpu_consensus.doctor.primitives import (
+    LOOPS,
+    PRIMITIVES,
+    Case,
+    Data,
+    fit_all,
+    make_data,
+)
+from gpu_consensus.util.arrays import on_device
 
 # one and two bytes; 16 columns, 32, several tiles, restarts across tiles; a table that
 # fits the shared memory of any device, one that does not, a partition that does not;
@@ -31,8 +40,7 @@ CASES = (
 )
 _ON_CPU = 4
 _MOST_CLUSTERS = 65_535
-"""So many have tables; above, only what counts is compared."""
-_COUNTING = ("count", "recount", "weigh", "reweigh")
+"""With more clusters than this, only ``count`` is compared."""
 
 
 def self_test(backend: Backend) -> str:
@@ -43,34 +51,75 @@ def self_test(backend: Backend) -> str:
     str
         Empty if all is equal, else what differs, and where.
     """
-    numpy = Reference(1)
+    numpy = NumpyBackend(1)
+    is_device = on_device(backend.xp.empty(0))
     # one text serves all types on the CPU, where numba takes seconds to compile each
-    for case in CASES[: None if backend.name == "cupy" else _ON_CPU]:
-        data = make_data(case)
-        here, there = data.on(numpy), data.on(backend)
-        for name, call in PRIMITIVES.items():
-            if hasattr(numpy, name) and not hasattr(backend, name):
-                continue
-            if case.n_clusters > _MOST_CLUSTERS and name not in _COUNTING:
-                continue
-            wrong = _differ(backend, name, call(backend, there), call(numpy, here))
-            if wrong:
-                return f"{wrong} for {case}"
-    for (name, found), (_, right) in zip(
-        fit_all(backend.name), fit_all(numpy.name), strict=True
-    ):
-        wrong = _differ(backend, name, found, right)
+    for case in CASES[: None if is_device else _ON_CPU]:
+        wrong = compare(backend, case, PRIMITIVES | LOOPS)
+        if wrong:
+            return wrong
+    with compiled_loops(not is_device):
+        fits = list(fit_all(backend))
+    with compiled_loops(False):
+        expected = list(fit_all(numpy))
+    for (name, computed), (_, right) in zip(fits, expected, strict=True):
+        wrong = _differ(backend, name, computed, right)
         if wrong:
             return wrong
     return ""
 
 
-def _differ(backend: Backend, name: str, found: Any, right: Any) -> str:
-    """Say what differs between two results, or nothing."""
-    pairs = zip(
-        _arrays(backend, name, found), _arrays(backend, name, right), strict=True
+def compare(
+    backend: Backend,
+    case: Case,
+    calls: dict[str, Callable[[Any, Data], Any]] = PRIMITIVES,
+    reference: Backend | None = None,
+) -> str:
+    """Compare a backend with numpy, or another reference, on the data of one case.
+
+    Returns
+    -------
+    str
+        Empty if all is equal, else what differs, and where.
+    """
+    reference = NumpyBackend(1) if reference is None else reference
+    data = make_data(case)
+    here, there = data.on(reference), data.on(backend)
+    for name, call in calls.items():
+        if case.n_clusters > _MOST_CLUSTERS and name != "count":
+            continue
+        with compiled_loops(not on_device(backend.xp.empty(0))):
+            computed = call(backend, there)
+        with compiled_loops(False):
+            right = call(reference, here)
+        wrong = _differ(backend, name, computed, right)
+        if wrong:
+            return f"{wrong} for {_describe(case)}"
+    return ""
+
+
+def _describe(case: Case) -> str:
+    """Write what a case sets.
+
+    Examples
+    --------
+    >>> _describe(Case(9, (3, 4), 1, 2, 0.0, seed=5))
+    'n_samples=9, n_labels=(3, 4), n_restarts=1, n_clusters=2, missing=0.0, seed=5'
+    """
+    usual = Case._field_defaults
+    return ", ".join(
+        f"{name}={value!r}"
+        for name, value in case._asdict().items()
+        if name not in usual or value != usual[name]
     )
-    for (part, a), (_, b) in pairs:
+
+
+def _differ(backend: Backend, name: str, computed: Any, right: Any) -> str:
+    """Say what differs between two results, or nothing."""
+    both = zip(
+        _arrays(backend, name, computed), _arrays(backend, name, right), strict=True
+    )
+    for (part, a), (_, b) in both:
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"{part} gives {a.dtype} {a.shape}, not {b.dtype} {b.shape},"
         wrong = int(np.count_nonzero(a != b))

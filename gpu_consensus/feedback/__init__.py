@@ -1,1 +1,1 @@
-"""Clusterers that hear the consensus: the parts of lambda-consensus."""
+"""Clusterers that get the consensus as feedback: the parts of lambda-consensus."""

@@ -1,19 +1,16 @@
-"""Adjusted Rand indices of many pairs of partitions, from counts of the backend."""
+"""Adjusted Rand indices of many pairs of partitions, from counts of a backend."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.device_memory import ELSEWHERE
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.loop.problem import Problem
-
-_COUNTS = 1 << 22  # counts in memory at a time
+from gpu_consensus.ensemble.contingency import n_pairs
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.loop.count_by_cluster import count_many_by_cluster
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, IntArray
 
 
 def agreement(
@@ -44,20 +41,13 @@ def agreement(
     [[1.0], [0.571]]
     """
     n_clusters = max(1, int(labels.max(initial=0)) + 1)
-    nobody = np.empty(0, dtype=np.intp)
-    problem = Problem(backend, ensemble.codes, ensemble.offsets, n_clusters, nobody)
-    assignment = np.where(labels < 0, n_clusters, labels)
-    assignment = assignment.astype(smallest_unsigned(n_clusters))
-    step = max(1, _COUNTS // (int(ensemble.offsets[-1]) * n_clusters))
-    found = np.empty((ensemble.n_partitions, len(labels)))
-    for begin in range(0, len(labels), step):
-        some = slice(begin, begin + step)
-        with backend.memory_for("the labels that partitions share", ELSEWHERE):
-            there = problem.count(backend.to_device(assignment[some]))
-        counts = backend.to_host(there)
+    scores = np.empty((ensemble.n_partitions, len(labels)))
+    for some, counts in count_many_by_cluster(
+        backend, ensemble.codes, ensemble.offsets, labels, n_clusters
+    ):
         for i, start in enumerate(ensemble.offsets[:-1]):
-            found[i, some] = _rand(counts[start : start + ensemble.n_labels[i]])
-    return found
+            scores[i, some] = _rand(counts[start : start + ensemble.n_labels[i]])
+    return scores
 
 
 def mean_pairwise(backend: Backend, ensemble: Ensemble) -> float:
@@ -67,26 +57,22 @@ def mean_pairwise(backend: Backend, ensemble: Ensemble) -> float:
         return float("nan")
     codes = to_host(ensemble.codes).astype(np.int32)
     labels = np.where(codes == ensemble.n_labels[:, None], -1, codes)
-    pairs = agreement(backend, ensemble, labels)[np.triu_indices(r, 1)]
-    known = pairs[~np.isnan(pairs)]
+    scores = agreement(backend, ensemble, labels)[np.triu_indices(r, 1)]
+    known = scores[~np.isnan(scores)]
     return float(known.mean()) if known.size else float("nan")
 
 
 def _rand(counts: IntArray) -> FloatArray:
     """Adjusted Rand of R contingency tables, (K_i, R, K) -> (R,)."""
-    together = _pairs(counts).sum(axis=(0, 2))
-    first = _pairs(counts.sum(axis=2)).sum(axis=0)
-    second = _pairs(counts.sum(axis=0)).sum(axis=1)
+    together = n_pairs(counts).sum(axis=(0, 2))
+    first = n_pairs(counts.sum(axis=2)).sum(axis=0)
+    second = n_pairs(counts.sum(axis=0)).sum(axis=1)
     common = counts.sum(axis=(0, 2))
-    everyone = np.maximum(_pairs(common), 1)
+    everyone = np.maximum(n_pairs(common), 1)
     chance = first * (second / everyone)
     best = (first + second) / 2
     equal = (together == first) & (together == second)
-    found = np.ones(len(together))
-    np.divide(together - chance, best - chance, out=found, where=~equal)
-    found[common == 0] = np.nan
-    return found
-
-
-def _pairs(counts: IntArray) -> IntArray:
-    return counts * (counts - 1) // 2
+    rand = np.ones(len(together))
+    np.divide(together - chance, best - chance, out=rand, where=~equal)
+    rand[common == 0] = np.nan
+    return rand

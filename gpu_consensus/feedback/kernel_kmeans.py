@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import (
+from gpu_consensus.util.checks import (
     FloatArray,
     check_int,
     check_n_clusters,
     seed_sequence,
 )
-from gpu_consensus.threads import one_thread
+from gpu_consensus.util.threads import one_thread
 
 Labels = npt.NDArray[np.intp]
 
@@ -21,7 +21,7 @@ _ASYMMETRY = 1e-6  # what rounding in float32 may leave, relative
 
 
 class KernelClusters(NamedTuple):
-    """What kernel k-means found.
+    """The result of kernel k-means.
 
     Attributes
     ----------
@@ -92,10 +92,10 @@ def kernel_kmeans(
     --------
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [7.0], [8.0]])
-    >>> found = kernel_kmeans(X @ X.T, 2, random_state=0)
-    >>> bool(found.labels[0] == found.labels[1] != found.labels[2])
+    >>> result = kernel_kmeans(X @ X.T, 2, random_state=0)
+    >>> bool(result.labels[0] == result.labels[1] != result.labels[2])
     True
-    >>> round(found.objective, 9), found.shift, found.converged
+    >>> round(result.objective, 9), result.shift, result.converged
     (1.0, 0.0, True)
     """
     matrix = np.asarray(S, dtype=np.float64)
@@ -205,9 +205,9 @@ def _distances(matrix: FloatArray, labels: Labels, n_clusters: int) -> FloatArra
     sizes = member.sum(axis=0)
     towards = (matrix @ member) / np.maximum(sizes, 1.0)
     within = (towards * member).sum(axis=0) / np.maximum(sizes, 1.0)
-    found: FloatArray = matrix.diagonal()[:, None] - 2.0 * towards + within
-    found[:, sizes == 0] = np.inf
-    return found
+    distances: FloatArray = matrix.diagonal()[:, None] - 2.0 * towards + within
+    distances[:, sizes == 0] = np.inf
+    return distances
 
 
 def _fill_empty(labels: Labels, distances: FloatArray, n_clusters: int) -> None:

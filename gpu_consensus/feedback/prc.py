@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import (
+from gpu_consensus.feedback.tilo import check_order, exact_weights, lower_width, width
+from gpu_consensus.util.checks import (
     FloatArray,
     IntArray,
     check_int,
     check_n_clusters,
     seed_sequence,
 )
-from gpu_consensus.feedback.tilo import check_order, exact_weights, lower_width, width
-from gpu_consensus.memory import check_memory
-from gpu_consensus.methods.call import Shared, open_task
-from gpu_consensus.result import Consensus
-
-_MATRICES = 4  # n x n: the graph, its rounded weights and what lies between
 
 
 class PinchClusters(NamedTuple):
-    """What PRC found.
+    """The result of PRC.
 
     Attributes
     ----------
@@ -104,8 +98,8 @@ def prc(
     >>> graph = np.zeros((6, 6))
     >>> for a, b in [(0, 2), (0, 4), (2, 4), (1, 3), (1, 5), (3, 5), (2, 3)]:
     ...     graph[a, b] = graph[b, a] = 1
-    >>> found = prc(graph, 2, random_state=0)
-    >>> found.labels.tolist(), found.ratios.tolist()
+    >>> result = prc(graph, 2, random_state=0)
+    >>> result.labels.tolist(), result.ratios.tolist()
     ([0, 1, 0, 1, 0, 1], [0.5])
     """
     weights, unit = exact_weights(graph)
@@ -116,11 +110,11 @@ def prc(
         starts = [rng.permutation(len(weights)) for _ in range(n_init)]
     else:
         starts = [check_order(order, len(weights))]
-    found = []
+    orders = []
     for start in starts:
         begin = start.astype(np.int64)
-        found.append((begin, lower_width(weights, begin, len(begin))[0]))
-    vertices, boundary = min(found, key=lambda pair: width(pair[1]))
+        orders.append((begin, lower_width(weights, begin, len(begin))[0]))
+    vertices, boundary = min(orders, key=lambda pair: width(pair[1]))
     queue = [_piece(vertices, boundary, 0)]
     ratios = []
     while len(queue) < n_clusters and queue[0].cut:
@@ -176,73 +170,4 @@ def _piece(vertices: IntArray, boundary: IntArray, first: int) -> _Piece:
         ratio=float(ratio[pick]),
         minus_depth=-float(depth[pick]),
         cut=int(begins[minima[pick]]) + 1,
-    )
-
-
-def prc_consensus(
-    ensemble: Any,
-    n_clusters: int,
-    *,
-    n_init: int = 10,
-    recursive: bool = False,
-    weights: Any = None,
-    on_unlabelled: str = "raise",
-    backend: str = "auto",
-    n_jobs: int | None = None,
-    memory_limit: int | None = None,
-    random_state: Any = None,
-    progress: bool = False,
-) -> Consensus:
-    """Find a consensus by pinch ratio clustering of the co-association matrix.
-
-    Parameters
-    ----------
-    ensemble : Ensemble or array of shape (n_samples, n_partitions)
-        The basic partitions.
-    n_clusters : int
-        Clusters of the consensus.
-    n_init : int, default 10
-        Random orders to begin with; the order of smallest width is cut.
-    recursive : bool, default False
-        As for :func:`prc`.
-    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
-        As in :func:`~gpu_consensus.methods.kcc.kcc`.
-
-    Returns
-    -------
-    Consensus
-        ``objective`` is the sum of the pinch ratios of the cuts, ``value`` its
-        negative.
-
-    References
-    ----------
-    D. R. Heisterkamp, "Lambda consensus clustering".
-
-    Examples
-    --------
-    >>> import gpu_consensus as gpc
-    >>> ens = gpc.Ensemble.from_partitions(
-    ...     [[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1], [1, 1, 1, 0, 0, 0]]
-    ... )
-    >>> prc_consensus(ens, 2, random_state=0).labels.tolist()
-    [0, 0, 0, 1, 1, 1]
-    """
-    shared = Shared(
-        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
-    )
-    task = open_task("prc", ensemble, n_clusters, shared)
-    n = task.ensemble.n_samples
-    cure = "use kcc or another method without the co-association matrix"
-    check_memory("prc", _MATRICES * 8 * n * n, task.memory_limit, cure)
-    found = prc(
-        task.pairs().matrix(),
-        task.k,
-        n_init=n_init,
-        recursive=recursive,
-        random_state=task.random_state,
-    )
-    objective = float(found.ratios.sum())
-    details: Mapping[str, Any] = {"ratios": found.ratios, "order": found.order}
-    return task.result(
-        found.labels, objective=objective, value=-objective, details=details
     )

@@ -9,15 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import (
-    FloatArray,
-    check_choice,
-    check_int,
-    check_n_clusters,
-    check_share,
-    seed_sequence,
-)
-from gpu_consensus.features import check_features
 from gpu_consensus.feedback.distances import (
     gaussian_similarity,
     pairwise_distances,
@@ -26,11 +17,21 @@ from gpu_consensus.feedback.distances import (
 )
 from gpu_consensus.feedback.kernel_kmeans import kernel_kmeans
 from gpu_consensus.feedback.prc import prc
-from gpu_consensus.feedback.updates import Told
-from gpu_consensus.generation import bases, views
-from gpu_consensus.generation.rows import is_sparse
-from gpu_consensus.kmeans import kmeans
-from gpu_consensus.threads import one_thread
+from gpu_consensus.feedback.updates import FeedbackState
+from gpu_consensus.generate import clusterers as bases
+from gpu_consensus.generate import views
+from gpu_consensus.generate.features import check_features
+from gpu_consensus.generate.kmeans import kmeans
+from gpu_consensus.generate.rows import is_sparse
+from gpu_consensus.util.checks import (
+    FloatArray,
+    check_choice,
+    check_int,
+    check_n_clusters,
+    check_share,
+    seed_sequence,
+)
+from gpu_consensus.util.threads import one_thread
 
 UPDATES = ("full", "truncated", "distances", "similarities")
 OF_SIMILARITIES = ("kernel_kmeans", "prc")
@@ -50,7 +51,7 @@ class Site(Protocol):
         Parameters
         ----------
         feedback : ndarray of int32, or None
-            None in the first round. Then what the round before came to: the consensus
+            None in the first round. Later the result of the round before: the consensus
             labels (n_samples,), or with ``feedback="all"`` those of every site,
             (n_samples, n_sites). -1 means missing.
         """
@@ -58,7 +59,7 @@ class Site(Protocol):
 
 
 class View:
-    """The points that a site sees, and what is made of them before any feedback.
+    """The points that a site sees, and their distances or similarities.
 
     A projection is drawn again from its seed whenever it is looked at: many sites then
     share the features, and none holds a copy.
@@ -99,9 +100,9 @@ class View:
         self._keep = keep
         self._kept: FloatArray | None = None
         self._lock = threading.Lock()
-        self._spread = 0.0
+        self._rms = 0.0
         if scale == "rms":
-            self._spread = rms_distance(self.points())
+            self._rms = rms_distance(self.points())
 
     @property
     def n_samples(self) -> int:
@@ -115,7 +116,7 @@ class View:
             recipe = views.Recipe("projection", None, n_components=self._projection)
             with one_thread():
                 X = views.draw_view(X, recipe, None, np.random.default_rng(self._seed))
-        return X / X.dtype.type(self._spread) if self._spread > 0 else X
+        return X / X.dtype.type(self._rms) if self._rms > 0 else X
 
     def matrix(self) -> FloatArray:
         """Return the distances D_0 or the similarities S_0, (n, n); do not write."""
@@ -135,20 +136,20 @@ class View:
         if self._similarity == "linear":
             return np.asarray(points @ points.T, dtype=np.float64)
         assert callable(self._similarity)
-        found = np.array(self._similarity(points), dtype=np.float64)
-        if found.shape != (self.n_samples, self.n_samples):
+        matrix = np.array(self._similarity(points), dtype=np.float64)
+        if matrix.shape != (self.n_samples, self.n_samples):
             raise ValueError(
-                f"similarity returned shape {found.shape} for {self.n_samples} "
+                f"similarity returned shape {matrix.shape} for {self.n_samples} "
                 "objects; it should return (n_samples, n_samples)."
             )
-        return found
+        return matrix
 
 
 class LocalSite:
-    """A site that clusters its own data and mixes in what it is told.
+    """A site that clusters its own data and mixes in the feedback it gets.
 
     :func:`~gpu_consensus.lambda_consensus` makes one for every view. Make one yourself
-    to run it elsewhere, with any carrier of labels in between.
+    to run it elsewhere, with any means of sending labels.
 
     Parameters
     ----------
@@ -199,7 +200,7 @@ class LocalSite:
         check_scale(scale)
         check_similarity(similarity)
         view = View(X, update, projection, scale, similarity, of_view, keep=True)
-        self._fill(view, n_clusters, clusterer, Told(lam, update), of_starts)
+        self._fill(view, n_clusters, clusterer, FeedbackState(lam, update), of_starts)
 
     @classmethod
     def from_view(
@@ -207,12 +208,12 @@ class LocalSite:
         view: View,
         n_clusters: int,
         clusterer: Any,
-        told: Told,
+        state: FeedbackState,
         seed: np.random.SeedSequence,
     ) -> LocalSite:
         """Make a site that shares its view or its feedback with others."""
         new = object.__new__(cls)
-        new._fill(view, n_clusters, clusterer, told, seed)
+        new._fill(view, n_clusters, clusterer, state, seed)
         return new
 
     def _fill(
@@ -220,45 +221,45 @@ class LocalSite:
         view: View,
         n_clusters: int,
         clusterer: Any,
-        told: Told,
+        state: FeedbackState,
         seed: np.random.SeedSequence,
     ) -> None:
         self._view = view
         self._n_clusters = n_clusters
         self._clusterer = clusterer
-        self._told = told
+        self._state = state
         self._rng = np.random.default_rng(seed)
         self._n_rounds = 0
 
     def cluster(self, feedback: Any = None) -> npt.NDArray[Any]:
         """Return labels of all objects, after the feedback has been mixed in.
 
-        None begins again: what was told before is forgotten.
+        None begins again without any earlier feedback.
         """
         if feedback is None:
             self._n_rounds = 0
-            self._told.forget()
+            self._state.reset()
         else:
             self._n_rounds += 1
-            self._told.tell(self._n_rounds, feedback, self._view.n_samples)
+            self._state.add(self._n_rounds, feedback, self._view.n_samples)
         seed = int(self._rng.integers(2**32))
         k = self._n_clusters
         with one_thread():
-            if self._told.update == "similarities":
+            if self._state.update == "similarities":
                 find = prc if self._clusterer == "prc" else kernel_kmeans
                 return find(self.similarities(), k, random_state=seed).labels
             if isinstance(self._clusterer, str):
                 return kmeans(self.points(), k, seed)[0]
-            told_k = k if bases.needs_n_clusters(self._clusterer) else None
-            found = bases.cluster(self._clusterer, self.points(), told_k, seed)
-        return np.asarray(found)
+            asked_k = k if bases.needs_n_clusters(self._clusterer) else None
+            labels = bases.cluster(self._clusterer, self.points(), asked_k, seed)
+        return np.asarray(labels)
 
     def points(self) -> Any:
         """Return the points that this round clusters, (n_samples, ...)."""
-        weight, block = self._told.data_weight, self._told.block
+        weight, block = self._state.data_weight, self._state.block
         if block is None:
             return self._view.points()
-        if self._told.update == "distances":
+        if self._state.update == "distances":
             return torgerson(weight * self._view.matrix() + block)
         points = self._view.points()
         kind = points.dtype.type
@@ -271,8 +272,8 @@ class LocalSite:
 
     def similarities(self) -> FloatArray:
         """Return the similarities that this round clusters, (n_samples, n_samples)."""
-        found, block = self._view.matrix(), self._told.block
-        return found if block is None else self._told.data_weight * found + block
+        matrix, block = self._view.matrix(), self._state.block
+        return matrix if block is None else self._state.data_weight * matrix + block
 
 
 def check_clusterer(clusterer: Any, update: Any) -> Any:
@@ -310,6 +311,6 @@ def check_scale(scale: Any) -> str | None:
 def check_similarity(similarity: Any) -> str | Callable[[Any], Any]:
     """Return a known name or a callable."""
     if callable(similarity):
-        found: Callable[[Any], Any] = similarity
-        return found
+        function: Callable[[Any], Any] = similarity
+        return function
     return check_choice("similarity", similarity, SIMILARITIES)

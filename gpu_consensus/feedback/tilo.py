@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends import why_unavailable
-from gpu_consensus.checks import FloatArray, IntArray, seed_sequence
+from gpu_consensus.backends.host_loops import fastest
+from gpu_consensus.util.checks import FloatArray, IntArray, seed_sequence
 
-_WORTH_COMPILING = 48  # vertices
 _BITS = 61  # of the sum of all weights, so that no sum of ours overflows
 
 
@@ -79,27 +76,29 @@ def tilo(graph: Any, order: Any = None, random_state: Any = None) -> Ordering:
     >>> graph = np.zeros((6, 6))
     >>> for a, b in [(0, 2), (0, 4), (2, 4), (1, 3), (1, 5), (3, 5), (2, 3)]:
     ...     graph[a, b] = graph[b, a] = 1
-    >>> found = tilo(graph, order=[0, 1, 2, 3, 4, 5])
-    >>> sorted(found.order[:3].tolist()), float(found.boundary[2])
+    >>> result = tilo(graph, order=[0, 1, 2, 3, 4, 5])
+    >>> sorted(result.order[:3].tolist()), float(result.boundary[2])
     ([0, 2, 4], 1.0)
     """
     weights, unit = exact_weights(graph)
     n = len(weights)
     if order is None:
         rng = np.random.default_rng(seed_sequence(random_state))
-        found = rng.permutation(n).astype(np.int64)
+        vertices = rng.permutation(n).astype(np.int64)
     else:
-        found = check_order(order, n)
-    boundary, shifts = lower_width(weights, found, n)
-    return Ordering(found, np.asarray(boundary * unit), shifts)
+        vertices = check_order(order, n)
+    boundary, shifts = lower_width(weights, vertices, n)
+    return Ordering(vertices, np.asarray(boundary * unit), shifts)
 
 
 def check_order(order: Any, n: int) -> IntArray:
     """Return a copy of an order of n vertices."""
-    found = np.array(order)
-    if found.dtype.kind not in "iu" or not np.array_equal(np.sort(found), range(n)):
+    vertices = np.array(order)
+    if vertices.dtype.kind not in "iu" or not np.array_equal(
+        np.sort(vertices), range(n)
+    ):
         raise ValueError(f"order should hold each of 0..{n - 1} once.")
-    return found.astype(np.int64)
+    return vertices.astype(np.int64)
 
 
 def exact_weights(graph: Any) -> tuple[IntArray, float]:
@@ -144,7 +143,7 @@ def lower_width(
     moves = np.zeros((n_movable, 2), dtype=np.int64)
     measure(weights, degree, order, left, boundary)
     shifts = [moves[:0]]
-    run = _sweeper(len(weights))
+    run = fastest("tilo_sweep", sweep, len(weights))
     while n_shifts := run(weights, degree, order, left, boundary, moves):
         shifts.append(moves[:n_shifts].copy())
     return boundary, np.concatenate(shifts)
@@ -174,7 +173,8 @@ def sweep(
     """Apply the best shift at every local maximum; return how many there were.
 
     ``left[v]`` is the weight of v to the vertices before it. All arrays but the first
-    two are changed in place; ``moves`` receives the positions, from and to.
+    two are changed in place; ``moves`` receives the positions, from and to. Compiled as
+    it stands where that pays: only integers, so the same either way.
     """
     n = boundary.shape[0]
     n_shifts = 0
@@ -248,22 +248,6 @@ def sweep(
         a = end
         if a + 1 >= n:
             return n_shifts
-
-
-def _sweeper(n: int) -> Callable[..., int]:
-    """Return ``sweep``, compiled where that pays; integers, so the same either way."""
-    if n < _WORTH_COMPILING or why_unavailable("numba"):
-        return sweep
-    compiled: Callable[..., int] = compiled_sweep()
-    return compiled
-
-
-@functools.cache
-def compiled_sweep() -> Any:
-    """Return ``sweep``, compiled."""
-    from gpu_consensus.backends.numba_jit import compiled
-
-    return compiled(sweep)
 
 
 def width(boundary: npt.NDArray[Any]) -> tuple[Any, ...]:

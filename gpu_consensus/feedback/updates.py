@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.numpy_backend import NumpyBackend
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.pairs import Pairs
+from gpu_consensus.backends.numpy import NumpyBackend
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.loop.pairs import Pairs
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray
 
 
-class Told:
-    """What the rounds so far have fed back, in the form that an update needs.
+class FeedbackState:
+    """The feedback of all rounds so far, in the form that an update needs.
 
-    Sites of one process share it, so that an n x n matrix is held once.
+    Sites of one process share it, so that there is one n x n matrix for all.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ class Told:
         self._n_rounds = 0
         self._lock = threading.Lock()
 
-    def forget(self) -> None:
-        """Begin again, as if nothing had been told."""
+    def reset(self) -> None:
+        """Drop all feedback, as before the first round."""
         with self._lock:
             self.data_weight, self.block, self._n_rounds = 1.0, None, 0
 
-    def tell(self, n_rounds: int, feedback: Any, n_samples: int) -> None:
-        """Take the feedback of a round, unless another site has told it already."""
+    def add(self, n_rounds: int, feedback: Any, n_samples: int) -> None:
+        """Add the feedback of a round, unless another site has added it already."""
         with self._lock:
             if n_rounds <= self._n_rounds:
                 return
@@ -91,19 +91,19 @@ def one_hot(ensemble: Ensemble) -> FloatArray:
     """
     n, sizes = ensemble.n_samples, ensemble.n_labels
     codes = to_host(ensemble.codes)
-    found = np.zeros((n, int(sizes.sum())))
+    matrix = np.zeros((n, int(sizes.sum())))
     starts = np.cumsum(sizes) - sizes
     for row, start, k_i in zip(codes, starts, sizes, strict=True):
         present = np.flatnonzero(row != k_i)
-        found[present, start + row[present].astype(np.intp)] = 1.0
-    return found / math.sqrt(len(sizes))
+        matrix[present, start + row[present].astype(np.intp)] = 1.0
+    return matrix / math.sqrt(len(sizes))
 
 
 def together(ensemble: Ensemble) -> FloatArray:
-    """Return the co-association matrix, an object being with itself in any case."""
+    """Return the co-association matrix, with 1 on the diagonal."""
     pairs = Pairs(
         NumpyBackend(1), to_host(ensemble.codes), ensemble.n_labels, ensemble.weights
     )
-    found: FloatArray = pairs.matrix()
-    np.fill_diagonal(found, 1.0)
-    return found
+    matrix: FloatArray = pairs.matrix()
+    np.fill_diagonal(matrix, 1.0)
+    return matrix

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.checks import check_int, check_n_clusters
-from gpu_consensus.features import check_features
 from gpu_consensus.feedback.sites import LocalSite, Site, View
-from gpu_consensus.feedback.updates import Told
-from gpu_consensus.memory import check_memory
+from gpu_consensus.feedback.updates import FeedbackState
+from gpu_consensus.generate.features import check_features
+from gpu_consensus.util.checks import check_int, check_n_clusters
+from gpu_consensus.util.memory import check_memory
 
 N_CLUSTERERS = 100
 _MATRICES = 6  # n x n, of a site at work: the view's, with feedback, and of its solver
@@ -24,12 +24,12 @@ _COLUMNS, _SHARED_COLUMNS = 5, 2  # the same for columns fed back, with k-means'
 class SiteSettings:
     """What all local sites share.
 
-    ``rounds_kept`` is of how many rounds the labels of all clusterers are columns of
-    the data at once.
+    ``rounds_kept`` is the number of rounds whose labels, of all clusterers, are columns
+    of the data at the same time.
     """
 
     n_clusters: int
-    told: Told
+    state: FeedbackState
     clusterer: Any
     scale: str | None
     similarity: str | Callable[[Any], Any]
@@ -41,40 +41,40 @@ class SiteSettings:
         self, X: Any, projection: int | None, seeds: Sequence[np.random.SeedSequence]
     ) -> list[Site]:
         """Make sites of the same features: one view for all, or a projection each."""
-        found: list[Site] = []
+        sites: list[Site] = []
         view: View | None = None
         for seed in seeds:
             of_view, of_starts = seed.spawn(2)
             if view is None or projection is not None:
                 view = View(
                     X,
-                    self.told.update,
+                    self.state.update,
                     projection,
                     self.scale,
                     self.similarity,
                     of_view,
                     keep=projection is None and len(seeds) > 1,
                 )
-            found.append(
+            sites.append(
                 LocalSite.from_view(
-                    view, self.n_clusters, self.clusterer, self.told, of_starts
+                    view, self.n_clusters, self.clusterer, self.state, of_starts
                 )
             )
-        return found
+        return sites
 
     def check_memory(self, n_samples: int, n_sites: int, n_clusterers: int) -> None:
         """Refuse what does not fit before any of it is made."""
         at_work = min(self.n_workers, n_sites)
-        if self.told.update in ("distances", "similarities"):
+        if self.state.update in ("distances", "similarities"):
             needed = 8 * n_samples**2 * (_MATRICES * at_work + _SHARED_MATRICES)
-            what = f"update={self.told.update!r} of {n_samples} objects"
+            what = f"update={self.state.update!r} of {n_samples} objects"
             cure = "use update='full' or 'truncated', or a smaller n_jobs"
         else:
             columns = self.rounds_kept * n_clusterers * self.n_clusters
             times = _COLUMNS * at_work + _SHARED_COLUMNS
             needed = 8 * n_samples * columns * times
             what = f"feedback='all' with {columns} columns for {n_samples} objects"
-            less = " or update='truncated'" if self.told.update == "full" else ""
+            less = " or update='truncated'" if self.state.update == "full" else ""
             cure = f"use feedback='consensus'{less}, or a smaller n_jobs"
         check_memory(what, needed, self.memory_limit, cure)
 
@@ -86,7 +86,7 @@ def make_sites(
     projection: int | str | None,
     seed: np.random.SeedSequence,
 ) -> list[Site]:
-    """Make the sites of a single ``X`` or of a list of views; sites stay themselves."""
+    """Make the sites of a single ``X`` or of a list of views; sites in it are kept."""
     dimensions = None
     if projection != "auto" and projection is not None:
         dimensions = check_int("projection", projection, 1, cure="None, or 'auto'")
@@ -146,9 +146,9 @@ def _sites_of_views(
     for size in set(sizes.values()):
         check_n_clusters(settings.n_clusters, size)
         settings.check_memory(size, len(sizes), len(X))
-    found: list[Site] = []
+    sites: list[Site] = []
     for i, child in enumerate(seed.spawn(len(X))):
-        found += (
+        sites += (
             settings.sites(tables[i], projection, [child]) if i in tables else [X[i]]
         )
-    return found
+    return sites

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_consensus.checks import FloatArray, check_choice
 from gpu_consensus.graphs.external import MODULES, installed, metis, mtkahypar
 from gpu_consensus.graphs.kinds import (
     Graph,
@@ -20,6 +19,7 @@ from gpu_consensus.graphs.kinds import (
 )
 from gpu_consensus.graphs.moves import Moves
 from gpu_consensus.graphs.spectral import spectral
+from gpu_consensus.util.checks import FloatArray, check_choice
 
 NAMES = ("auto", "metis", "mtkahypar", "spectral")
 
@@ -32,7 +32,7 @@ class PartitionerError(RuntimeError):
 
 
 class Cut(NamedTuple):
-    """What a partitioner found.
+    """The result of a partitioner.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Cut(NamedTuple):
 
     @property
     def details(self) -> dict[str, Any]:
-        """What a method tells of it."""
+        """What the ``details`` of a method say about it."""
         return {"partitioner": self.partitioner, "imbalance": self.imbalance}
 
 
@@ -89,7 +89,7 @@ class Partitioner:
             parts = spectral(graph, weights, n_parts, None, seed)
             return _cut(parts, weights, n_parts, "spectral")
         cap = largest_load(weights, n_parts, self.imbalance)
-        found = []
+        cuts = []
         for name in self._runs(graph):
             if name == "metis":
                 parts = metis(graph, weights, n_parts, self.imbalance, seed)
@@ -98,8 +98,8 @@ class Partitioner:
             else:
                 parts = spectral(graph, weights, n_parts, cap, seed)
             _mend(graph, weights, parts, n_parts, cap)
-            found.append(_cut(parts, weights, n_parts, name))
-        return found[0] if len(found) == 1 else min(found, key=_worth(graph, n_parts))
+            cuts.append(_cut(parts, weights, n_parts, name))
+        return cuts[0] if len(cuts) == 1 else min(cuts, key=_worth(graph, n_parts))
 
     def _runs(self, graph: Graph) -> list[str]:
         """Return the partitioners to run; the best of several is taken."""
@@ -124,8 +124,8 @@ def choose_partitioner(partitioner: Any, imbalance: Any) -> Partitioner:
     partitioner : {"auto", "metis", "mtkahypar", "spectral"}
         "auto" takes METIS or, where that is not installed or cannot be used (it knows
         no hypergraphs) and there are at most 2^18 edges, Mt-KaHyPar. Spectral is run
-        where neither can be, and beside them on hypergraphs, bipartite graphs and for
-        bounds above 0.1; the lower cut is kept.
+        where neither can be, and in addition to them on hypergraphs, bipartite graphs
+        and for bounds above 0.1; the lower cut is kept.
     imbalance : float or None
         How much heavier than the mean a part may be. None drops the bound, which the
         spectral partitioner alone can do: the others cut off single vertices then.
@@ -200,10 +200,10 @@ def _cut(parts: Parts, weights: FloatArray, n_parts: int, name: str) -> Cut:
 def _worth(graph: Graph, n_parts: int) -> Any:
     """Return the order of cuts: hyperedges cut, then pairs cut."""
 
-    def key(found: Cut) -> tuple[float, float]:
-        pairs = cut_weight(graph, found.parts, n_parts)
+    def key(cut: Cut) -> tuple[float, float]:
+        cut_edges = cut_weight(graph, cut.parts, n_parts)
         if isinstance(graph, Hypergraph):
-            return graph.cut_weight(found.parts), pairs
-        return pairs, 0.0
+            return graph.cut_weight(cut.parts), cut_edges
+        return cut_edges, 0.0
 
     return key

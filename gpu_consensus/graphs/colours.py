@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Codes
-from gpu_consensus.checks import IntArray
+from gpu_consensus.util.checks import IntArray
+from gpu_consensus.util.splitmix import splitmix64
 
 _ROUNDS = 8
 
@@ -48,30 +49,22 @@ def refine_colours(
     True
     """
     weight = copies.astype(np.uint64)
-    objects = _mix(weight)
+    objects = splitmix64(weight)
     n_colours = 0
     partition = np.repeat(np.arange(1, len(offsets)), np.diff(offsets))
-    salt = _mix(partition.astype(np.uint64))
+    salt = splitmix64(partition.astype(np.uint64))
     clusters = salt
     for _ in range(_ROUNDS):
-        found = len(np.unique(objects))
-        if found == n_colours:
+        n_refined = len(np.unique(objects))
+        if n_refined == n_colours:
             break
-        n_colours = found
+        n_colours = n_refined
         clusters = salt.copy()
         for i, row in enumerate(codes):
             np.add.at(clusters, offsets[i] + row.astype(np.intp), weight * objects)
-        clusters = _mix(clusters)
+        clusters = splitmix64(clusters)
         around = objects.copy()
         for i, row in enumerate(codes):
             around += clusters[offsets[i] + row.astype(np.intp)]
-        objects = _mix(around)
+        objects = splitmix64(around)
     return objects, clusters
-
-
-def _mix(values: Colours) -> Colours:
-    """Scatter 64-bit numbers (the finaliser of splitmix64); sums wrap around."""
-    x = values + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(x ^ (x >> np.uint64(31)), dtype=np.uint64)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray, IntArray
 from gpu_consensus.graphs.kinds import Graph, Hypergraph, Parts
+from gpu_consensus.util.checks import FloatArray, IntArray
 
 MODULES = {"metis": "pymetis", "mtkahypar": "mtkahypar"}
 """The module behind each partitioner."""
@@ -56,7 +56,7 @@ def metis(
     options = pymetis.Options(
         seed=seed, ufactor=min(max(1, round(1000 * imbalance)), 1000 * n_parts)
     )
-    found = pymetis.part_graph(
+    cut = pymetis.part_graph(
         n_parts,
         pymetis.CSRAdjacency(
             edges.indptr.astype(np.int64), edges.indices.astype(np.int64)
@@ -66,7 +66,7 @@ def metis(
         recursive=True,
         options=options,
     )
-    return np.array(found.vertex_part, dtype=np.intp)[:m]
+    return np.array(cut.vertex_part, dtype=np.intp)[:m]
 
 
 def mtkahypar(

@@ -1,4 +1,4 @@
-"""What the methods that cut graphs hand back."""
+"""The result of the methods that cut graphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 @dataclass(frozen=True)
-class Found:
+class GraphCut:
     """Clusters of the labelled objects and what they cut.
 
     Attributes
@@ -27,7 +27,7 @@ class Found:
 
     @property
     def outcome(self) -> dict[str, Any]:
-        """What :meth:`Task.result` is told beside the labels."""
+        """The arguments of :meth:`Task.result` other than the labels."""
         return {
             "objective": self.objective,
             "value": 0.0 - self.objective,

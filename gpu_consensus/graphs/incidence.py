@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray, IntArray
+from gpu_consensus.ensemble.distinct import Distinct
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.graphs.colours import refine_colours
-
-if TYPE_CHECKING:
-    from gpu_consensus.methods.call import Task
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, IntArray
+from gpu_consensus.util.weights import vote_weights
 
 
 @dataclass(frozen=True)
@@ -51,27 +52,32 @@ class Incidence:
     row: npt.NDArray[np.intp]
 
 
-def make_incidence(task: Task) -> Incidence:
-    """Return the hypergraph of a task's ensemble.
+def make_incidence(
+    ensemble: Ensemble, weights: FloatArray, distinct: Distinct
+) -> Incidence:
+    """Return the hypergraph of an ensemble in which every object has a label.
 
     Parameters
     ----------
-    task : Task
+    ensemble : Ensemble
+    weights : ndarray of shape (r,)
+        Of its partitions.
+    distinct : Distinct
+        Its objects with equal labels.
 
     Examples
     --------
-    >>> from gpu_consensus.methods.call import open_task
-    >>> labels = np.array([[0, 5], [0, 5], [1, -1]])
-    >>> found = make_incidence(open_task("example", labels, 2))
-    >>> found.sizes.tolist(), sorted(found.copies.tolist())
+    >>> ens = Ensemble(np.array([[0, 5], [0, 5], [1, -1]]))
+    >>> from gpu_consensus.ensemble.distinct import find_distinct
+    >>> graph = make_incidence(ens, ens.weights, find_distinct(ens.codes))
+    >>> graph.sizes.tolist(), sorted(graph.copies.tolist())
     ([1, 2, 2], [1, 2])
     """
     from scipy.sparse import csr_array
 
-    distinct = task.distinct()
-    n_labels, offsets = task.ensemble.n_labels, task.ensemble.offsets
+    n_labels, offsets = ensemble.n_labels, ensemble.offsets
     n_partitions = len(n_labels)
-    codes = task.codes[:, distinct.first]
+    codes = to_host(ensemble.codes)[:, distinct.first]
     objects, clusters = refine_colours(codes, offsets, distinct.size)
     order = np.argsort(objects, kind="stable")
     codes, copies = codes[:, order], distinct.size[order]
@@ -96,15 +102,12 @@ def make_incidence(task: Task) -> Incidence:
     matrix = csr_array((np.ones(len(indices)), indices, pointers), shape=shape)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    weight = np.ones(n_partitions)
-    if not task.equal_weights:
-        weight = task.weights * n_partitions
     return Incidence(
         matrix,
         copies,
         sizes[kept],
         owner[kept],
         np.argsort(np.argsort(kept)),
-        weight[owner[kept]],
+        vote_weights(weights)[owner[kept]],
         rank[distinct.group],
     )

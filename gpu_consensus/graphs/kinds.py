@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.threads import one_thread
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.threads import one_thread
 
 DENSE = 1000  # up to this many rows, eigenvectors come from a dense matrix
 _RANK = 1e-7  # singular values below this are rounding
@@ -71,10 +71,10 @@ class Similarity:
 
     def column(self, vertex: int) -> FloatArray:
         """Return the weight between one vertex and all others."""
-        found = np.zeros(self.n_vertices)
+        column = np.zeros(self.n_vertices)
         begin, end = self.matrix.indptr[vertex : vertex + 2]
-        found[self.matrix.indices[begin:end]] = self.matrix.data[begin:end]
-        return found
+        column[self.matrix.indices[begin:end]] = self.matrix.data[begin:end]
+        return column
 
     def adjacency(self) -> Any:
         """Return the edges."""
@@ -133,12 +133,12 @@ class Bipartite:
     def column(self, vertex: int) -> FloatArray:
         """Return the weight between one vertex and all others."""
         m = self.incidence.shape[0]
-        found = np.zeros(self.n_vertices)
+        column = np.zeros(self.n_vertices)
         if vertex < m:
-            found[m:] = self.incidence[[vertex]].toarray()[0]
+            column[m:] = self.incidence[[vertex]].toarray()[0]
         else:
-            found[:m] = self.incidence[:, [vertex - m]].toarray()[:, 0]
-        return found
+            column[:m] = self.incidence[:, [vertex - m]].toarray()[:, 0]
+        return column
 
     def adjacency(self) -> Any:
         """Return the edges."""
@@ -199,8 +199,8 @@ class Hypergraph:
         pair, s = self.pair_weights, self.copies[:, None]
         inside = self.incidence.T @ (s * indicator)
         own = self.copies**2 * (self.incidence @ pair)
-        found = s * (self.incidence @ (pair[:, None] * inside))
-        return np.asarray(found - own[:, None] * indicator)
+        weight = s * (self.incidence @ (pair[:, None] * inside))
+        return np.asarray(weight - own[:, None] * indicator)
 
     def column(self, vertex: int) -> FloatArray:
         """Return the weight between one vertex and all others."""
@@ -208,19 +208,19 @@ class Hypergraph:
         edges = self.incidence.indices[begin:end]
         weight = np.zeros(self.incidence.shape[1])
         weight[edges] = self.pair_weights[edges]
-        found = self.copies[vertex] * self.copies * (self.incidence @ weight)
-        found[vertex] = 0.0
-        return np.asarray(found)
+        column = self.copies[vertex] * self.copies * (self.incidence @ weight)
+        column[vertex] = 0.0
+        return np.asarray(column)
 
     def adjacency(self) -> Any:
         """Return the edges of the clique expansion: up to m^2 of them."""
         from scipy.sparse import diags_array
 
         scaled = diags_array(self.copies) @ self.incidence
-        found = scaled @ diags_array(self.pair_weights) @ scaled.T
-        found = (found - diags_array(found.diagonal())).tocsr()
-        found.eliminate_zeros()
-        return found
+        adjacency = scaled @ diags_array(self.pair_weights) @ scaled.T
+        adjacency = (adjacency - diags_array(adjacency.diagonal())).tocsr()
+        adjacency.eliminate_zeros()
+        return adjacency
 
     def star(self) -> Bipartite:
         """Return the star expansion: a vertex more for each hyperedge."""
@@ -335,9 +335,9 @@ def leading_eigenvectors(
 def unit_rows(vectors: FloatArray) -> FloatArray:
     """Scale each row to length 1; rows that are 0 up to rounding become 0."""
     length = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
-    found: FloatArray = np.zeros(vectors.shape)
-    np.divide(vectors, length, out=found, where=length > _ROUNDING)
-    return found
+    unit: FloatArray = np.zeros(vectors.shape)
+    np.divide(vectors, length, out=unit, where=length > _ROUNDING)
+    return unit
 
 
 def _inverse_root(degree: FloatArray) -> FloatArray:

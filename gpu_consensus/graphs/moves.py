@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpu_consensus.checks import FloatArray
 from gpu_consensus.graphs.kinds import Graph, Parts
+from gpu_consensus.util.checks import FloatArray
 
 _BUDGET = 1 << 28  # weights looked at by one refinement
 _BATCH = 8  # an overload is moved out in about this many rounds

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
-from gpu_consensus.checks import FloatArray
 from gpu_consensus.graphs.kinds import Graph, Parts
 from gpu_consensus.graphs.moves import Moves
-from gpu_consensus.threads import SharedSetting, one_thread
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.threads import SharedSetting, one_thread
 
 _STARTS = 10
 

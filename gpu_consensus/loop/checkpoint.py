@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.checks import FloatArray, seed_sequence
-from gpu_consensus.encoding import encode
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.generation.store import plain_seed, seed_from_plain
-from gpu_consensus.loop.problem import Starts
-from gpu_consensus.storage import write_atomic
+from gpu_consensus.ensemble.encoding import encode
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.ensemble.storage import write_atomic
+from gpu_consensus.loop.rows import Rows
+from gpu_consensus.loop.starts import Starts
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, seed_sequence
+from gpu_consensus.util.seeds import plain_seed, seed_from_plain
 
 if TYPE_CHECKING:
     from gpu_consensus.loop.fit import LoopOptions
@@ -37,7 +38,7 @@ State = tuple[
 
 
 class Checkpoint:
-    """Where a run stands; without a path it remembers only for the call itself.
+    """The state of a run; without a path it is kept in memory only.
 
     Attributes
     ----------
@@ -101,12 +102,13 @@ class Checkpoint:
         self.state, self.refined = state, refined
         self.random_state = seed
 
-    def save(self, starts: Starts, *, force: bool = False) -> None:
+    def save(self, starts: Starts, rows: Rows, *, force: bool = False) -> None:
         """Write the state, at most every few seconds unless forced."""
         if self.path is None:
             return
         if not force and time.monotonic() - self._saved_at < SECONDS_BETWEEN_SAVES:
             return
+        every = [rows.labels(q) for q in range(len(starts.history))]
         meta = {
             "format": FORMAT,
             "key": self.key,
@@ -119,7 +121,7 @@ class Checkpoint:
             self.path,
             lambda file: np.savez(
                 file,
-                assignment=to_host(starts.assignment),
+                assignment=np.stack(every),
                 objective=starts.objective,
                 converged=starts.converged,
                 meta=np.str_(json.dumps(meta)),

@@ -3,47 +3,42 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
+from gpu_consensus.backends.device_memory import memory_for
+from gpu_consensus.backends.numpy import n_threads
+from gpu_consensus.backends.profiling import stage
 from gpu_consensus.backends.protocol import Assignment, Backend, Codes, Counts, Table
-from gpu_consensus.checks import (
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.loop.checkpoint import Checkpoint, open_checkpoint
+from gpu_consensus.loop.code_blocks import CodeBlocks
+from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.refine import refine, runs_compiled
+from gpu_consensus.loop.rule import Rule
+from gpu_consensus.loop.seeding import NAMES as INITS
+from gpu_consensus.loop.seeding import encode_init, seed_starts
+from gpu_consensus.loop.starts import Starts
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import (
     FloatArray,
     check_choice,
     check_int,
     check_path,
     seed_sequence,
 )
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.loop.checkpoint import Checkpoint, open_checkpoint
-from gpu_consensus.loop.collapse import find_groups
-from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem, Rule, Starts
-from gpu_consensus.loop.refine import refine
-from gpu_consensus.loop.seeding import NAMES as INITS
-from gpu_consensus.loop.seeding import encode_init, seed_starts
-from gpu_consensus.loop.segments import Segments
-from gpu_consensus.loop.utilities import Formula
-from gpu_consensus.progress import progress_bar
+from gpu_consensus.util.progress import progress_bar
+from gpu_consensus.util.weights import useful_partitions
 
 _REFINE_EVERY, _REFINE_WINNER = 2**26, 2**30
 _TABLE_MEMORY = 256 << 20
 _FEWER = "lower n_init or n_clusters, or set memory_limit lower"
-
-
-class RefinableRule(Rule, Protocol):
-    """A rule that knows the exact change of its objective by a single move."""
-
-    formula: Formula
-    segments: Segments
-    weights: FloatArray
 
 
 @dataclass
@@ -71,7 +66,7 @@ class LoopOptions:
 
 
 class Ended(NamedTuple):
-    """Where the best start came to.
+    """The result of the best start.
 
     Attributes
     ----------
@@ -99,7 +94,7 @@ class Ended(NamedTuple):
 def fit(
     ensemble: Ensemble,
     n_clusters: int,
-    rule: Any,
+    rule: Rule,
     weights: FloatArray,
     method: str,
     options: LoopOptions,
@@ -109,6 +104,7 @@ def fit(
     memory_limit: int | None = None,
     random_state: Any = None,
     progress: bool = False,
+    n_jobs: int | None = None,
     refine_cost: float = 1.0,
     run: Callable[..., None] = lloyd,
 ) -> Ended:
@@ -119,7 +115,7 @@ def fit(
     ensemble : Ensemble
     n_clusters : int
     rule : Rule
-        With ``formula``, ``segments`` and ``weights`` if it is to be refined.
+        With a ``formula`` if it is to be refined.
     weights : ndarray of shape (r,)
         Weights of the partitions; those of weight 0 do not count.
     method : str
@@ -128,32 +124,30 @@ def fit(
     backend : Backend
     skip : ndarray of int
         Objects without any label.
-    memory_limit, random_state, progress
+    memory_limit, random_state, progress, n_jobs
         As in ``kcc``.
     refine_cost : float, default 1.0
         How much longer than usual it takes to visit an object.
     run : callable, default lloyd
-        What brings the starts to their ends, called as ``lloyd`` is.
+        Runs the starts to their ends; has the arguments of ``lloyd``.
     """
-    with backend.memory_for("the restarts that run together", _FEWER):
-        problem = Problem(
-            backend,
-            ensemble.codes,
-            ensemble.offsets,
+    with memory_for("the restarts that run together", _FEWER):
+        blocks = CodeBlocks(backend, ensemble.codes, ensemble.offsets, memory_limit)
+        rows = LocalRows(
+            blocks,
             n_clusters,
             skip,
-            memory_limit,
+            row_weight=rule.row_weight,
+            absent_weight=rule.absent_weight,
+            hashed=not rule.monotone,
         )
-        if run is lloyd:
-            problem.groups = find_groups(problem, options.n_init)
         saved = open_checkpoint(
             ensemble, weights, method, n_clusters, options, rule, random_state
         )
-        with backend.stage("seeding"):
-            starts = _first(problem, rule, ensemble, weights, options, saved)
-        saved.save(starts, force=True)  # a path that cannot be written fails now
-        n_init = len(starts.assignment)
-        with progress_bar(progress, method, n_init) as advance:
+        with stage("seeding"):
+            starts = _first(rows, rule, ensemble, weights, options, saved)
+        saved.save(starts, rows, force=True)  # fails now if the path cannot be written
+        with progress_bar(progress, method, len(starts.history)) as advance:
             done = 0
 
             def after_iteration(state: Starts) -> None:
@@ -163,186 +157,178 @@ def fit(
                 iteration = len(max(state.history, key=len))
                 advance(finished - done, f"iteration {iteration}, {lowest}")
                 done = finished
-                saved.save(state)
+                saved.save(state, rows)
 
             run(
-                problem,
+                rows,
+                backend,
                 rule,
                 starts,
                 max_iter=options.max_iter,
-                together=_together(problem, memory_limit),
+                together=_together(rows, memory_limit),
                 after_iteration=after_iteration,
             )
-            with backend.stage("refine"):
-                _refine(problem, rule, starts, options, saved, refine_cost, progress)
-            saved.save(starts, force=True)
-        return _end(problem, rule, starts)
+            threads = n_threads(n_jobs)
+            with stage("refine"):
+                _refine(
+                    rows, rule, starts, options, saved, refine_cost, threads, progress
+                )
+            saved.save(starts, rows, force=True)
+        return _end(rows, rule, starts)
 
 
-def _together(problem: Problem, memory_limit: int | None) -> int:
+def _together(rows: LocalRows, memory_limit: int | None) -> int:
     """Return how many restarts may share a table within the working memory."""
     limit = _TABLE_MEMORY if memory_limit is None else memory_limit
-    one = 32 * int(problem.offsets[-1]) * problem.n_clusters
+    one = 32 * int(rows.blocks.offsets[-1]) * rows.n_clusters
     return max(1, limit // one)
 
 
 def _first(
-    problem: Problem,
+    rows: LocalRows,
     rule: Rule,
     ensemble: Ensemble,
     weights: FloatArray,
     options: LoopOptions,
     saved: Checkpoint,
 ) -> Starts:
-    """Return the state to begin with: saved, given by labels, or seeded."""
+    """Begin the restarts: from a checkpoint, from given labels, or from seeds."""
+    n_clusters, n_samples = rows.n_clusters, ensemble.n_samples
     if saved.state is not None:
-        saved_assignment, objective, converged, history, seen = saved.state
-        assignment = problem.backend.to_device(saved_assignment)
-        counts = problem.count(assignment)
-        return Starts(assignment, counts, objective, converged, history, seen)
+        assignment, objective, converged, history, seen = saved.state
+        rows.start(assignment)
+        return Starts(objective, converged, history, seen)
     if not isinstance(options.init, str):
-        n_clusters, n_samples = problem.n_clusters, ensemble.n_samples
         assignment = encode_init(options.init, n_samples, n_clusters)
-        assignment[:, problem.skip] = n_clusters
-        state = Starts.seeded(problem, assignment)
-        labelled = np.delete(assignment[0], problem.skip)
+        assignment[:, rows.skip] = n_clusters
+        rows.start(assignment)
+        starts = Starts.fresh(1)
+        labelled = np.delete(assignment[0], rows.skip)
         if len(np.unique(labelled)) == n_clusters and labelled.max() < n_clusters:
-            counts = problem.backend.to_host(state.counts)
-            absent = _absent(problem, rule, list(state.assignment))
-            state.objective[:] = rule.objective(counts, absent)
-        return state
-    seeds = seed_sequence(saved.random_state)
-    seeded = seed_starts(
-        options.init, ensemble, problem, rule, weights, options.n_init, seeds
+            tally = rows.take([0])
+            starts.objective[:] = rule.objective(tally.counts, tally.absent)
+        return starts
+    rows.start(
+        seed_starts(
+            options.init,
+            ensemble,
+            rows,
+            rows.blocks.backend,
+            rule,
+            useful_partitions(ensemble.n_labels, weights),
+            np.delete(np.arange(n_samples), rows.skip),
+            n_clusters,
+            seed_sequence(saved.random_state).spawn(options.n_init),
+        )
     )
-    return Starts.seeded(problem, seeded)
-
-
-def _absent(
-    problem: Problem, rule: Rule, assignments: list[Assignment]
-) -> Counts | None:
-    """Return the sums beside the counts that the rule needs, on the host."""
-    if rule.absent_weight is None:
-        return None
-    there = problem.weigh(assignments, problem.parted(rule.absent_weight))
-    absent: Counts = problem.backend.to_host(there)
-    return absent
+    return Starts.fresh(options.n_init)
 
 
 def _refine(
-    problem: Problem,
-    rule: RefinableRule,
+    rows: LocalRows,
+    rule: Rule,
     starts: Starts,
     options: LoopOptions,
     saved: Checkpoint,
     refine_cost: float,
+    threads: int,
     progress: bool,
 ) -> None:
     """Refine the starts that ``options.refine`` names."""
-    if options.refine is False or problem.n_clusters == 1:
+    if options.refine is False or rows.n_clusters == 1:
         return
-    n_partitions, n_samples = problem.codes.shape
-    one = n_samples * n_partitions * problem.n_clusters * refine_cost
-    every = list(range(len(starts.assignment)))
+    assert rule.refinement is not None
+    n_partitions, n_samples = rows.blocks.codes.shape
+    one = n_samples * n_partitions * rows.n_clusters * refine_cost
+    every = list(range(len(starts.history)))
     if options.refine == "auto":
         if one * len(every) > _REFINE_EVERY:
             every = [starts.winner()] if one <= _REFINE_WINNER else []
     else:
         every = [starts.winner()]
     todo = [q for q in every if q not in saved.refined]
-    codes = to_host(problem.codes) if todo else problem.codes
-    lock = threading.Lock()
+    codes = to_host(rows.blocks.codes) if todo else rows.blocks.codes
     # NumPy's many small steps hold the GIL, and a function of the caller's own is
     # called from no thread but the caller's
-    compiled = problem.backend.name == "numba"
-    threads = 1
-    if compiled and rule.formula.name:
-        threads = getattr(problem.backend, "n_threads", 1)
+    if not runs_compiled(codes, rule.refinement.formula, rows.n_clusters):
+        threads = 1
     with progress_bar(progress, "refine", len(every)) as advance:
         advance(len(every) - len(todo))
 
-        def refine_one(q: int) -> None:
-            refined = _refine_start(problem, rule, starts, q, codes, options)
-            with lock:  # a checkpoint never holds half a start
-                _take_over(problem, starts, q, refined)
-                saved.refined.append(q)
-                saved.save(starts)
-                advance(1, f"F {starts.objective.min():.6g}")
+        # threads only refine: none but this one knows the device in use
+        begin = {q: (rows.labels(q), rows.counts(q)) for q in todo}
+
+        def refine_one(q: int) -> _Refined:
+            return _refine_start(rule, codes, *begin[q], options)
+
+        def take_over(q: int, refined: _Refined) -> None:
+            rows.put(q, refined.assignment)
+            starts.history[q].extend(refined.history)
+            starts.objective[q] = refined.history[-1]
+            starts.converged[q] &= refined.finished
+            saved.refined.append(q)
+            saved.save(starts, rows)
+            advance(1, f"F {starts.objective.min():.6g}")
 
         if threads == 1 or len(todo) < 2:
             for q in todo:
-                refine_one(q)
+                take_over(q, refine_one(q))
             return
         with ThreadPoolExecutor(min(threads, len(todo))) as pool:
-            futures = [pool.submit(refine_one, q) for q in todo]
+            futures = {q: pool.submit(refine_one, q) for q in todo}
             try:
-                for future in futures:
-                    future.result()
+                for q, future in futures.items():
+                    take_over(q, future.result())
             finally:
-                for future in futures:
+                for future in futures.values():
                     future.cancel()
 
 
 class _Refined(NamedTuple):
-    """What refinement made of a start; ``history`` has F after every sweep."""
+    """The result of refining a start; ``history`` has F after every sweep."""
 
     assignment: Assignment
-    counts: Counts
     history: list[float]
     finished: bool
 
 
 def _refine_start(
-    problem: Problem,
-    rule: RefinableRule,
-    starts: Starts,
-    q: int,
+    rule: Rule,
     codes: Codes,
+    assignment: Assignment,
+    counts: Counts,
     options: LoopOptions,
 ) -> _Refined:
     """Refine one start, and keep its objective after every sweep."""
-    assignment, counts = starts.on_host(q)
+    assert rule.refinement is not None
     history: list[float] = []
     finished = refine(
         codes,
-        rule.formula,
-        rule.segments,
-        rule.weights,
+        *rule.refinement,
         assignment,
         counts,
         max_sweeps=options.max_iter,
         after_sweep=lambda counts: history.append(
             float(rule.objective(counts[:, None], None)[0])
         ),
-        compiled=problem.backend.name == "numba",
     )
-    return _Refined(assignment, counts, history, finished)
+    return _Refined(assignment, history, finished)
 
 
-def _take_over(problem: Problem, starts: Starts, q: int, refined: _Refined) -> None:
-    """Put a refined start in the place of what it came from."""
-    starts.assignment[q] = problem.backend.to_device(refined.assignment)
-    starts.counts[:, q] = problem.backend.to_device(refined.counts)
-    starts.history[q].extend(refined.history)
-    starts.objective[q] = refined.history[-1]
-    starts.converged[q] &= refined.finished
-
-
-def _end(problem: Problem, rule: Rule, starts: Starts) -> Ended:
+def _end(rows: LocalRows, rule: Rule, starts: Starts) -> Ended:
     q = starts.winner()
-    assignment, counts = starts.on_host(q)
-    labels = assignment.astype(np.int32)
-    labels[problem.skip] = -1
-    absent = _absent(problem, rule, [starts.assignment[q]])
-    table, row_table = rule.full_table(counts[:, None], absent)
+    labels = rows.labels(q).astype(np.int32)
+    labels[rows.skip] = -1
+    tally = rows.take([q])
+    table, row_table = rule.full_table(tally.counts, tally.absent)
     objective = float(starts.objective[q])
     return Ended(
         labels,
-        counts,
+        np.ascontiguousarray(tally.counts[:, 0]),
         table,
         row_table,
         objective,
-        rule.value(objective, len(labels) - len(problem.skip)),
+        rule.value(objective, len(labels) - len(rows.skip)),
         starts.history[q],
         bool(starts.converged[q]),
     )

@@ -1,43 +1,35 @@
-"""Hashes of assignments, which tell when one comes back."""
+"""Hashes of assignments, which show when one comes back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Assignment
+from gpu_consensus.util.splitmix import splitmix64
 
 
 def hash_assignments(
-    xp: Any, rows: Sequence[Assignment], n_clusters: int
+    xp: Any, assignment: Assignment, n_clusters: int
 ) -> npt.NDArray[np.uint64]:
-    """Return 64-bit hashes (A,) of assignments (n,), where those are.
+    """Return 64-bit hashes (A,) of assignments (A, n), on the same device.
 
     Parameters
     ----------
     xp : module
         The array library of the assignments.
-    rows : sequence of A arrays of shape (n,)
+    assignment : ndarray of shape (A, n)
     n_clusters : int
     """
-    found: npt.NDArray[np.uint64] = xp.zeros(len(rows), dtype=np.uint64)
+    hashes: npt.NDArray[np.uint64] = xp.zeros(len(assignment), dtype=np.uint64)
     step = 1 << 20
-    for a, row in enumerate(rows):
+    for a, row in enumerate(assignment):
         for begin in range(0, len(row), step):
             end = min(begin + step, len(row))
             word = xp.arange(begin, end, dtype=np.uint64)
             word *= np.uint64(n_clusters + 1)
             word += row[begin:end].astype(np.uint64)
-            found[a : a + 1] += _mix(word).sum(dtype=np.uint64)
-    return found
-
-
-def _mix(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Spread 64 bits (splitmix64), so that sums of words tell assignments apart."""
-    word = word + np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
+            hashes[a : a + 1] += splitmix64(word).sum(dtype=np.uint64)
+    return hashes

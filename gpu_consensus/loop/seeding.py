@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
-from gpu_consensus.backends.protocol import Assignment
-from gpu_consensus.checks import unknown_name
-from gpu_consensus.encoding import encode
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.loop.problem import Problem, Rule
+from gpu_consensus.backends.numpy import smallest_unsigned
+from gpu_consensus.backends.protocol import Assignment, Backend, Offsets
+from gpu_consensus.ensemble.encoding import encode
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.loop.rows import Rows, Seeds
+from gpu_consensus.loop.rule import Rule, tables_of
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import unknown_name
 
 NAMES = ("partition", "random", "careful")
 
@@ -21,42 +23,48 @@ NAMES = ("partition", "random", "careful")
 def seed_starts(
     init: str,
     ensemble: Ensemble,
-    problem: Problem,
+    rows: Rows,
+    backend: Backend,
     rule: Rule,
-    weights: npt.NDArray[np.float64],
-    n_init: int,
-    seeds: np.random.SeedSequence,
-) -> Assignment:
-    """Return the first assignment of every restart, (R, n).
+    useful: npt.NDArray[np.intp],
+    labelled: npt.NDArray[np.intp],
+    n_clusters: int,
+    seeds: Sequence[np.random.SeedSequence],
+) -> list[Seeds]:
+    """Return how every restart begins.
 
-    Restart q draws from the q-th child of ``seeds``, so it is the same however many
-    restarts there are. Objects that are not seeds carry the value K: not counted.
+    Parameters
+    ----------
+    init : {"partition", "random", "careful"}
+    ensemble : Ensemble
+    rows, backend, rule
+        What "careful" needs: the rows of the ensemble, and the rule's table.
+    useful, labelled : ndarray of int
+        Partitions to draw from, and objects with a label.
+    n_clusters : int
+    seeds : sequence of SeedSequence
+        One per restart, so that a restart does not depend on how many there are.
     """
-    n_clusters, n_samples = problem.n_clusters, ensemble.n_samples
-    assignment = np.full(
-        (n_init, n_samples), n_clusters, dtype=smallest_unsigned(n_clusters)
-    )
-    labelled = np.delete(np.arange(n_samples), problem.skip)
-    useful = np.flatnonzero((weights > 0) & (ensemble.n_labels > 0))
-    for row, child in zip(assignment, seeds.spawn(n_init), strict=True):
+    starts, offsets = [], ensemble.offsets
+    for child in seeds:
         rng = np.random.default_rng(child)
         if init == "partition":
-            _from_partition(row, ensemble, useful, labelled, n_clusters, rng)
+            starts.append(_from_partition(ensemble, useful, labelled, n_clusters, rng))
         elif init == "random":
-            row[rng.choice(labelled, n_clusters, replace=False)] = np.arange(n_clusters)
+            objects = rng.choice(labelled, n_clusters, replace=False)
+            starts.append(Seeds(objects, np.arange(n_clusters)))
         else:
-            _careful(row, problem, rule, labelled, rng)
-    return assignment
+            starts.append(_careful(rows, backend, rule, n_clusters, offsets, rng))
+    return starts
 
 
 def _from_partition(
-    row: Assignment,
     ensemble: Ensemble,
     useful: npt.NDArray[np.intp],
     labelled: npt.NDArray[np.intp],
     n_clusters: int,
     rng: np.random.Generator,
-) -> None:
+) -> Seeds:
     """K clusters of a random basic partition, drawn by size.
 
     A partition with fewer than K clusters gives all of them, and random single objects
@@ -65,65 +73,40 @@ def _from_partition(
     i = int(useful[rng.integers(useful.size)])
     k_i = int(ensemble.n_labels[i])
     sizes = ensemble.marginals[ensemble.offsets[i] : ensemble.offsets[i] + k_i].copy()
-    cluster_of = np.full(k_i + 1, n_clusters, dtype=row.dtype)
+    cluster_of = np.full(k_i + 1, n_clusters)
     drawn = min(k_i, n_clusters)
     for k in range(drawn):
         ends = np.cumsum(sizes)
         j = int(np.searchsorted(ends, rng.integers(ends[-1]), side="right"))
         cluster_of[j] = k
         sizes[j] = 0
-    row[:] = cluster_of[to_host(ensemble.codes[i])]
+    alone = np.empty(0, dtype=np.intp)
     if drawn < n_clusters:
         alone = rng.choice(labelled, n_clusters - drawn, replace=False)
-        row[alone] = np.arange(drawn, n_clusters)
+    return Seeds(alone, np.arange(drawn, n_clusters), i, cluster_of)
 
 
 def _careful(
-    row: Assignment,
-    problem: Problem,
+    rows: Rows,
+    backend: Backend,
     rule: Rule,
-    labelled: npt.NDArray[np.intp],
+    n_clusters: int,
+    offsets: Offsets,
     rng: np.random.Generator,
-) -> None:
+) -> Seeds:
     """Each next seed with probability proportional to its divergence from the nearest.
 
-    Divergences are scaled to integers, so that prefix sums are exact.
+    Divergences are those of the rule, from a cluster of the one seed.
     """
-    backend = problem.backend
-    nearest = np.zeros(row.shape, dtype=np.float32)
-    nearest[labelled] = np.inf
-    l = int(labelled[rng.integers(labelled.size)])
-    for k in range(problem.n_clusters):
-        row[l] = k
-        if k == problem.n_clusters - 1:
-            return
-        counts = backend.count(
-            problem.codes_of(l),
-            problem.offsets,
-            backend.xp.zeros((1, 1), dtype=row.dtype),
-            1,
-        )
-        table, _ = backend.table(rule, counts, None)
-        for rows, codes in problem.blocks(1):
-            score = backend.assign(codes, problem.offsets, table, best=True).best
-            assert score is not None
-            found = backend.to_host(score)[0]
-            np.minimum(nearest[rows], found, out=nearest[rows])
-        nearest[row < problem.n_clusters] = 0
-        l = _draw(nearest, rng, labelled[row[labelled] == problem.n_clusters])
-
-
-def _draw(
-    weight: npt.NDArray[np.float32],
-    rng: np.random.Generator,
-    rest: npt.NDArray[np.intp],
-) -> int:
-    """Draw an index by weight; any of ``rest`` when all weights are zero."""
-    largest = float(weight.max())
-    if not largest > 0:
-        return int(rest[rng.integers(rest.size)])
-    ends = np.cumsum((weight * (2.0**31 / largest)).astype(np.int64))
-    return int(np.searchsorted(ends, rng.integers(ends[-1]), side="right"))
+    table, objects = None, []
+    for k in range(n_clusters):
+        l, codes = rows.draw(rng, table)
+        objects.append(l)
+        if k < n_clusters - 1:
+            counts = np.zeros((int(offsets[-1]), 1, 1), dtype=np.int64)
+            counts[offsets[:-1] + codes] = 1
+            table, _ = tables_of(backend, rule, counts, backend.to_device(counts))
+    return Seeds(np.array(objects), np.arange(n_clusters))
 
 
 def encode_init(init: Any, n_samples: int, n_clusters: int) -> Assignment:

@@ -1,6 +1,6 @@
 """KCC utilities: a convex function mu of a sub-centroid, and all that follows from it.
 
-A utility is four small functions over counts. Shapes: ``n`` is (S, ...) int64, the
+A utility is a few small functions over counts. Shapes: ``n`` is (S, ...) int64, the
 counts n_kj of all partitions below each other (see the seam), zero in the rows for
 "missing"; the trailing axes are restarts and clusters. Sums over labels are sums of
 integers, so no result depends on their order.
@@ -18,19 +18,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_consensus.checks import FloatArray, IntArray, unknown_name
-from gpu_consensus.loop.log2 import LOOKUP_BITS, log2, x_log2_x
-from gpu_consensus.loop.segments import TINY, Array, LabelSums, Segments
+from gpu_consensus.backends.log2 import LOOKUP_BITS, x_log2_x
+from gpu_consensus.backends.recipe import FLOOR, lp_norm, power
+from gpu_consensus.backends.segments import TINY, Array, LabelSums, Segments
+from gpu_consensus.util.checks import FloatArray, IntArray, unknown_name
 
-FLOOR = 2.0**-52
-_BLOCK = 1 << 18  # numbers that a function of the caller's own is given at once
+_BLOCK = 1 << 18  # numbers passed at once to a function of the user
 
 
 class Formula(NamedTuple):
     """A utility as functions of counts.
 
-    divergence(n, segments)
-        f(e_j, m_k), (S, ...), for clusters that are not empty.
     total(n, segments)
         n_k mu(m_k), (r, ...), 0 for an empty cluster.
     change(n, segments, step)
@@ -43,13 +41,15 @@ class Formula(NamedTuple):
     needs_entropy
         Whether ``total_of`` reads the entropy.
     name
-        What compiled refinement knows it by; empty where there is none.
+        Its name in compiled refinement; empty where there is none.
     recipe, power
-        What a recipe for its table calls it, such as "LP" with power 5; empty where
-        only ``divergence`` makes the table.
+        Its name in the recipe of its table, such as "LP" with power 5; empty where
+        there is none.
+    divergence(n, segments)
+        Where there is no recipe, f(e_j, m_k), (S, ...), for clusters that are not
+        empty.
     """
 
-    divergence: Callable[[Array, Segments], FloatArray]
     total: Callable[[Array, Segments], FloatArray]
     change: Callable[[Array, Segments, int], FloatArray]
     unit: Callable[[Segments], FloatArray]
@@ -58,6 +58,7 @@ class Formula(NamedTuple):
     name: str = ""
     recipe: str = ""
     power: int = 0
+    divergence: Callable[[Array, Segments], FloatArray] | None = None
 
 
 def _ones(segments: Segments) -> FloatArray:
@@ -76,19 +77,13 @@ def _ratio(a: Array, b: Array) -> FloatArray:
 # c: mu = sum m^2, the category utility; with A = sum_j n_kj^2 all sums are integers
 
 
-def _c_divergence(n: Array, segments: Segments) -> FloatArray:
-    size = segments.sum(n)
-    square = segments.sum(n * n) / (size * size)
-    return np.asarray(1.0 - 2.0 * (n / segments.spread(size)) + segments.spread(square))
-
-
 def _c_total(n: Array, segments: Segments) -> FloatArray:
     return _ratio(segments.sum(n * n), segments.sum(n))
 
 
 def _c_change(n: Array, segments: Segments, step: int) -> FloatArray:
-    size = segments.spread(segments.sum(n))
-    square = segments.spread(segments.sum(n * n))
+    size = segments.to_labels(segments.sum(n))
+    square = segments.to_labels(segments.sum(n * n))
     entering = size * (2 * step * n + 1) - step * square
     # an empty cluster gains mu(e_j) = 1, a single object takes its 1 along
     lone = size + step <= (1 if step > 0 else 0)
@@ -96,11 +91,6 @@ def _c_change(n: Array, segments: Segments, step: int) -> FloatArray:
 
 
 # h: mu = sum m log2 m, the mutual information of Shannon
-
-
-def _h_divergence(n: Array, segments: Segments) -> FloatArray:
-    share = n / segments.spread(segments.sum(n))
-    return np.asarray(-log2(np.maximum(share, FLOOR)))
 
 
 def _h_total(n: Array, segments: Segments) -> FloatArray:
@@ -133,14 +123,10 @@ def rises(bits: int) -> FloatArray:
 
 def _h_change(n: Array, segments: Segments, step: int) -> FloatArray:
     size = _x_log2_x_change(segments.sum(n), step)
-    return np.asarray(_x_log2_x_change(n, step) - segments.spread(size))
+    return np.asarray(_x_log2_x_change(n, step) - segments.to_labels(size))
 
 
 # cos: mu = norm2(m)
-
-
-def _cos_divergence(n: Array, segments: Segments) -> FloatArray:
-    return np.asarray(1.0 - n / segments.spread(np.sqrt(segments.sum(n * n))))
 
 
 def _cos_total(n: Array, segments: Segments) -> FloatArray:
@@ -148,56 +134,31 @@ def _cos_total(n: Array, segments: Segments) -> FloatArray:
 
 
 def _cos_change(n: Array, segments: Segments, step: int) -> FloatArray:
-    square = segments.spread(segments.sum(n * n))
+    square = segments.to_labels(segments.sum(n * n))
     change = 2 * step * n + 1
     after = np.maximum(square + change, 0)
     return _ratio(change, np.sqrt(after) + np.sqrt(square))
 
 
-# lP: mu = norm_P(m); counts are divided by the largest, so that no power overflows
-
-
-def _power(x: FloatArray, exponent: int) -> FloatArray:
-    """X to an integer power by multiplications only, from the highest bit down."""
-    result = x
-    for bit in bin(exponent)[3:]:
-        result = result * result
-        if bit == "1":
-            result = result * x
-    return result
-
-
-def lp_norm(p: int) -> Callable[[Array, Segments], FloatArray]:
-    """Return the function that gives norm_p of counts, (r, ...)."""
-
-    def norm(n: Array, segments: Segments) -> FloatArray:
-        peak = np.maximum(segments.max(n), 1)
-        powers = segments.sum(_power(n / segments.spread(peak), p))
-        return np.asarray(peak * powers ** (1.0 / p))
-
-    return norm
+# lP: mu = norm_P(m)
 
 
 def _lp(p: int) -> Formula:
     norm = lp_norm(p)
 
-    def divergence(n: Array, segments: Segments) -> FloatArray:
-        return 1.0 - _power(n / segments.spread(norm(n, segments)), p - 1)
-
     def change(n: Array, segments: Segments, step: int) -> FloatArray:
-        peak = segments.spread(np.maximum(segments.max(n), 1))
-        powers = _power(n / peak, p)
-        total = segments.spread(segments.sum(powers))
+        peak = segments.to_labels(np.maximum(segments.max(n), 1))
+        powers = power(n / peak, p)
+        total = segments.to_labels(segments.sum(powers))
         rest = np.maximum(total - powers, 0.0)
-        after = rest + _power(np.maximum(n + step, 0) / peak, p)
+        after = rest + power(np.maximum(n + step, 0) / peak, p)
         return np.asarray(peak * (after ** (1.0 / p) - total ** (1.0 / p)))
 
-    return Formula(divergence, norm, change, _ones, recipe="LP", power=p)
+    return Formula(norm, change, _ones, recipe="LP", power=p)
 
 
 _BASE = {
     "c": Formula(
-        _c_divergence,
         _c_total,
         _c_change,
         _ones,
@@ -205,11 +166,8 @@ _BASE = {
         name="c",
         recipe="C",
     ),
-    "h": Formula(
-        _h_divergence, _h_total, _h_change, _zeros, _h_total_of, True, "h", "H"
-    ),
+    "h": Formula(_h_total, _h_change, _zeros, _h_total_of, True, "h", "H"),
     "cos": Formula(
-        _cos_divergence,
         _cos_total,
         _cos_change,
         _ones,
@@ -269,13 +227,15 @@ class Utility:
 
     def check(self, n_labels: IntArray) -> None:
         """Raise an error if mu is not convex or the gradient is not mu's."""
-        rng, spread = np.random.default_rng(0), 0.0
+        rng, value_range = np.random.default_rng(0), 0.0
         for k_i in np.unique(n_labels[n_labels > 1])[:20]:
             x, y = rng.dirichlet(np.full(k_i, 0.5), size=(2, 64)).clip(FLOOR)
             mu_x, mu_y = self._mu(x), self._mu(y)
             # a high power of many labels is large at the corners alone
             corner = self._mu(np.eye(1, k_i))
-            spread = max(spread, float(np.ptp(np.concatenate([mu_x, mu_y, corner]))))
+            value_range = max(
+                value_range, float(np.ptp(np.concatenate([mu_x, mu_y, corner])))
+            )
             slack = 1e-9 * (1.0 + np.abs(mu_x) + np.abs(mu_y))
             bent = self._mu((x + y) / 2) - (mu_x + mu_y) / 2 > slack
             if bent.any():
@@ -291,9 +251,9 @@ class Utility:
                     f"the gradient of utility {self.name!r} is not that of its mu; "
                     "check its formula."
                 )
-        if 0 < spread < 2**20 * TINY:
+        if 0 < value_range < 2**20 * TINY:
             raise ValueError(
-                f"utility {self.name!r} differs by {spread:.3g} at most between "
+                f"utility {self.name!r} differs by {value_range:.3g} at most between "
                 "distributions, which a table in float32 cannot hold; multiply mu and "
                 "its gradient by a large number."
             )
@@ -368,13 +328,13 @@ class Utility:
 
         def change(n: Array, segments: Segments, step: int) -> FloatArray:
             def work(n_i: Array) -> FloatArray:
-                found, k_i = np.empty(n_i.shape), n_i.shape[-1]
+                changes, k_i = np.empty(n_i.shape), n_i.shape[-1]
                 before = total_of(n_i)[..., None]
                 for some in _blocks(k_i, n_i.size):
                     one = np.eye(some.stop - some.start, k_i, some.start, dtype=int)
                     shifted = n_i[..., None, :] + step * one
-                    found[..., some] = total_of(np.maximum(shifted, 0)) - before
-                return found
+                    changes[..., some] = total_of(np.maximum(shifted, 0)) - before
+                return changes
 
             return stack(by_partition(work, n, segments), segments)
 
@@ -383,7 +343,7 @@ class Utility:
                 [np.append(unit_of(int(size) - 1), 0.0) for size in segments.sizes]
             )
 
-        return Formula(divergence, total, change, unit)
+        return Formula(total, change, unit, divergence=divergence)
 
 
 def _blocks(size: int, numbers: int) -> Iterator[slice]:
@@ -405,10 +365,10 @@ def parse_utility(utility: Any) -> tuple[str, Formula, bool]:
     if isinstance(utility, Utility):
         return utility.name, utility.formula(), utility.normalised
     name = utility if isinstance(utility, str) else ""
-    found = re.fullmatch(r"(n?)(c|h|cos|l([2-9]|[1-9]\d{1,2}))", name)
-    if found is None:
+    match = re.fullmatch(r"(n?)(c|h|cos|l([2-9]|[1-9]\d{1,2}))", name)
+    if match is None:
         also = "any 'lP' or 'nlP' with an integer P in 2..999, or a Utility"
         raise unknown_name("utility", utility, NAMES, also=also)
-    if found[3]:
-        return found[0], _lp(int(found[3])), bool(found[1])
-    return found[0], _BASE[found[2]], bool(found[1])
+    if match[3]:
+        return match[0], _lp(int(match[3])), bool(match[1])
+    return match[0], _BASE[match[2]], bool(match[1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpu_consensus.checks import check_choice
 from gpu_consensus.methods.best import best
+from gpu_consensus.methods.borda import borda
 from gpu_consensus.methods.correspondence import correspondence
 from gpu_consensus.methods.cspa import cspa
 from gpu_consensus.methods.cvote import cvote
@@ -25,9 +25,10 @@ from gpu_consensus.methods.mcla import mcla
 from gpu_consensus.methods.qmi import qmi
 from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
-from gpu_consensus.methods.vote import borda, vote
-from gpu_consensus.options import check_options, finds_n_clusters, option_names
+from gpu_consensus.methods.vote import vote
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import check_choice
+from gpu_consensus.util.options import check_options, finds_n_clusters, option_names
 
 METHODS: dict[str, Callable[..., Consensus]] = {
     "kcc": kcc,
@@ -57,8 +58,8 @@ METHODS: dict[str, Callable[..., Consensus]] = {
 FINDERS = frozenset({"best", "fusion_transfer", "least_squares"})
 """The methods whose nature it is to find the number of clusters.
 
-Others can do without being told it, but are better told: those that vote then take the
-largest number of labels in a partition.
+Some others do not need it, but do better with it: without it, methods that vote take
+the largest number of labels in a partition.
 """
 
 

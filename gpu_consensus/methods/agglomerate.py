@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.memory import check_memory
+from gpu_consensus.ensemble.distinct import Distinct
 from gpu_consensus.methods.call import Task
-from gpu_consensus.methods.distinct import Distinct
-from gpu_consensus.progress import progress_bar
+from gpu_consensus.util.checks import FloatArray, IntArray
+from gpu_consensus.util.memory import check_memory
+from gpu_consensus.util.progress import progress_bar
 
 _COMBINE: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
     "average": np.add,
@@ -49,7 +49,7 @@ class Likeness(NamedTuple):
 def likeness(
     task: Task, distinct: Distinct, bytes_per_pair: int, cure: str
 ) -> Likeness:
-    """Return the co-association of all pairs of groups, or refuse for want of memory.
+    """Return the co-association of all pairs of groups; raise if memory is too small.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def likeness(
     bytes_per_pair : int
         What the method will need in all, for each of the m^2 pairs.
     cure : str
-        What to do instead, for the refusal.
+        What to do instead, for the error.
     """
     m = len(distinct.first)
     pairs = task.pairs(distinct.first)
@@ -91,7 +91,7 @@ def agglomerate(
     n_left: int = 1,
     progress: bool = False,
 ) -> list[Merge]:
-    """Merge the two most alike classes, again and again.
+    """Merge the two most alike classes until few enough are left.
 
     Of equally alike pairs the first in the order of the classes' first members is
     merged. Each class remembers its best partner, so a merge costs O(m) and, where a

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.methods.call import Task
+from gpu_consensus.util.checks import FloatArray
 
 Columns = npt.NDArray[np.intp]
 
@@ -61,20 +60,3 @@ def overlaps(
             for column in votes.T
         ]
     )
-
-
-def vote_weights(task: Task) -> FloatArray:
-    """Return what a vote of each partition counts: 1 if all weigh the same.
-
-    Votes then are whole numbers, and ties exact.
-    """
-    if task.equal_weights:
-        return np.ones(task.ensemble.n_partitions)
-    return task.weights * task.ensemble.n_partitions
-
-
-def for_all_objects(task: Task, rows: FloatArray) -> FloatArray:
-    """Return rows of the labelled objects with rows of 0 for those without a label."""
-    whole = np.zeros((task.given.n_samples, *rows.shape[1:]))
-    whole[np.delete(np.arange(len(whole)), task.skip)] = rows
-    return whole

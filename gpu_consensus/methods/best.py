@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from gpu_consensus import metrics
-from gpu_consensus.checks import check_choice
-from gpu_consensus.contingency import Encoded
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.ensemble.contingency import EncodedClustering
+from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.methods.call import Shared, Task, open_task
-from gpu_consensus.methods.disagreement import count_labels
 from gpu_consensus.methods.voting import IpvcRule
-from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import check_choice
+from gpu_consensus.util.progress import progress_bar
 
 _SIGN: dict[str, int] = {
     "adjusted_rand": 1,
@@ -38,7 +39,7 @@ def best(
     higher_is_better: bool = True,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -105,17 +106,17 @@ def best(
     is_symmetric = (
         not is_own and name in _SYMMETRIC and not task.ensemble.n_missing.any()
     )
-    found = np.empty((n_partitions, n_partitions))
+    values = np.empty((n_partitions, n_partitions))
     with progress_bar(task.progress, "best", n_partitions) as advance:
         for i in range(n_partitions):
             candidate = _completed(task, i)
             others = range(i, n_partitions) if is_symmetric else range(n_partitions)
             for j in others:
-                found[i, j] = _compare(task, j, candidate, function, is_own)
+                values[i, j] = _compare(task, j, candidate, function, is_own)
             if is_symmetric:
-                found[i:, i] = found[i, i:]
+                values[i:, i] = values[i, i:]
             advance()
-    means = [math.fsum(task.weights * row) for row in found]
+    means = [math.fsum(task.weights * row) for row in values]
     winner = int(np.argmax(sign * np.array(means)))
     criterion = np.full(task.given.n_partitions, np.nan)
     criterion[task.useful] = means
@@ -127,43 +128,50 @@ def best(
     )
 
 
-def _completed(task: Task, i: int) -> Encoded:
+def _completed(task: Task, i: int) -> EncodedClustering:
     """Return partition ``i`` with a label for every object."""
     codes, k_i = task.codes[i], int(task.ensemble.n_labels[i])
     absent = np.flatnonzero(codes == k_i)
     if absent.size:
-        counts = count_labels(task, codes, k_i)
+        counts = count_by_cluster(
+            task.backend,
+            task.ensemble.codes,
+            task.ensemble.offsets,
+            codes,
+            k_i,
+            task.memory_limit,
+        )
         rule = IpvcRule(task.ensemble, task.weights)
         table, _ = rule.table(counts[:, None])
         others = np.ascontiguousarray(task.codes[:, absent])
-        found = task.backend.assign(
+        assigned = task.backend.assign(
             task.backend.to_device(others),
             task.ensemble.offsets,
             task.backend.to_device(table),
         )
         codes = codes.copy()
-        codes[absent] = task.backend.to_host(found.assignment)[0]
-    return Encoded(codes, k_i, f"partition {i}")
+        codes[absent] = task.backend.to_host(assigned.assignment)[0]
+    return EncodedClustering(codes, k_i, f"partition {i}")
 
 
 def _compare(
     task: Task,
     j: int,
-    candidate: Encoded,
+    candidate: EncodedClustering,
     function: Callable[[Any, Any], float],
     is_own: bool,
 ) -> float:
     """Return the measure between partition ``j`` and a complete one."""
     codes, k_j = task.codes[j], int(task.ensemble.n_labels[j])
     if not is_own:
-        return function(Encoded(codes, k_j, f"partition {j}"), candidate)
+        return function(EncodedClustering(codes, k_j, f"partition {j}"), candidate)
     here = codes < k_j
-    found = function(
+    value = function(
         codes[here].astype(np.int64), candidate.codes[here].astype(np.int64)
     )
-    if not np.isfinite(found):
+    if not np.isfinite(value):
         raise ValueError(
-            f"measure={function!r} returned {found!r}; it should return a finite "
+            f"measure={function!r} returned {value!r}; it should return a finite "
             "number for any two label vectors."
         )
-    return found
+    return value

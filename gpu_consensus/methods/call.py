@@ -1,4 +1,4 @@
-"""The one door and the one exit of all methods."""
+"""How every method begins (:func:`open_task`) and ends (:meth:`Task.result`)."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import on_device, to_host
 from gpu_consensus.backends import choose_backend, require_device
-from gpu_consensus.backends.device_memory import ELSEWHERE
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
 from gpu_consensus.backends.protocol import Backend, Codes, Counts, Table
-from gpu_consensus.checks import (
+from gpu_consensus.ensemble.distinct import (
+    Distinct,
+    check_distinct_rows,
+    find_distinct,
+    find_unlabelled,
+)
+from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
+from gpu_consensus.graphs.incidence import Incidence, make_incidence
+from gpu_consensus.loop.count_by_cluster import count_by_cluster
+from gpu_consensus.loop.fit import LoopOptions, fit
+from gpu_consensus.loop.lloyd import lloyd
+from gpu_consensus.loop.pairs import Pairs
+from gpu_consensus.methods.voting import IpvcRule
+from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
+from gpu_consensus.util.arrays import on_device, to_host
+from gpu_consensus.util.checks import (
     FloatArray,
     check_choice,
     check_int,
     check_n_clusters,
     seed_sequence,
 )
-from gpu_consensus.ensemble import Ensemble, as_ensemble
-from gpu_consensus.loop.fit import LoopOptions, fit
-from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem
-from gpu_consensus.methods.distinct import (
-    Distinct,
-    check_distinct_rows,
-    find_distinct,
-    find_unlabelled,
-)
-from gpu_consensus.methods.voting import IpvcRule
-from gpu_consensus.pairs import Pairs
-from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
-from gpu_consensus.warn import warn
+from gpu_consensus.util.warn import warn
+from gpu_consensus.util.weights import are_equal, useful_partitions
 
 
 class Shared(NamedTuple):
@@ -43,7 +43,7 @@ class Shared(NamedTuple):
 
     weights: Any = None
     on_unlabelled: str = "raise"
-    backend: str = "auto"
+    backend: str | Backend = "auto"
     n_jobs: int | None = None
     memory_limit: int | None = None
     random_state: Any = None
@@ -70,7 +70,8 @@ class Task:
     skip : ndarray of int
         Objects of ``given`` without any label.
     seeds : SeedSequence or None
-        Drawn from ``random_state`` at the door; None if that is.
+        Drawn from ``random_state`` by :func:`open_task`; None if that is None.
+    n_jobs : int or None
     memory_limit : int or None
     random_state
         As the caller gave it.
@@ -86,6 +87,7 @@ class Task:
     backend: Backend
     skip: npt.NDArray[np.intp]
     seeds: np.random.SeedSequence | None
+    n_jobs: int | None
     memory_limit: int | None
     random_state: Any
     progress: bool
@@ -93,16 +95,20 @@ class Task:
 
     @cached_property
     def useful(self) -> npt.NDArray[np.intp]:
-        """The given partitions that say something: with a weight and with labels."""
-        return np.flatnonzero((self.given_weights > 0) & (self.given.n_labels > 0))
+        """The given partitions that count: those with a weight and with labels."""
+        return useful_partitions(self.given.n_labels, self.given_weights)
+
+    @cached_property
+    def labelled(self) -> npt.NDArray[np.intp]:
+        """The given objects that have a label."""
+        return np.delete(np.arange(self.given.n_samples), self.skip)
 
     @cached_property
     def ensemble(self) -> Ensemble:
-        """Without the objects that have no label and the partitions of no use."""
+        """The ensemble without unlabelled objects and partitions that do not count."""
         if not self.skip.size and self.useful.size == self.given.n_partitions:
             return self.given
-        rows = np.delete(np.arange(self.given.n_samples), self.skip)
-        return self.given.subset(rows=rows, partitions=self.useful)
+        return self.given.subset(rows=self.labelled, partitions=self.useful)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -119,18 +125,26 @@ class Task:
     @property
     def equal_weights(self) -> bool:
         """Whether all partitions weigh the same."""
-        return bool(np.ptp(self.weights) <= 1e-12)
+        return are_equal(self.weights)
 
     @property
     def k(self) -> int:
-        """The number of clusters, for methods that are told it."""
+        """The number of clusters, for methods that need it."""
         assert self.n_clusters is not None
         return self.n_clusters
+
+    def for_all_objects(self, rows: FloatArray) -> FloatArray:
+        """Return rows of the labelled objects with rows of 0 for those without."""
+        if not self.skip.size:
+            return rows
+        whole = np.zeros((self.given.n_samples, *rows.shape[1:]))
+        whole[self.labelled] = rows
+        return whole
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this call.
 
-        Of a Generator or RandomState it is the second draw, after that of the door.
+        From a Generator or RandomState it is the second draw, after that of ``seeds``.
         """
         return np.random.default_rng(seed_sequence(self.random_state))
 
@@ -138,9 +152,15 @@ class Task:
         """Draw one seed for programs that take an integer, 0..2^31 - 2."""
         return int(self.rng().integers(2**31 - 1))
 
+    @cached_property
     def distinct(self) -> Distinct:
-        """Find the objects whose labels are all equal."""
+        """The objects whose labels are all equal, found once."""
         return find_distinct(self.codes)
+
+    @cached_property
+    def incidence(self) -> Incidence:
+        """The hypergraph of the ensemble."""
+        return make_incidence(self.ensemble, self.weights, self.distinct)
 
     def pairs(self, objects: npt.NDArray[np.intp] | None = None) -> Pairs:
         """Return the co-association of all objects, or of some."""
@@ -171,6 +191,7 @@ class Task:
             memory_limit=self.memory_limit,
             random_state=self.seeds,
             progress=self.progress,
+            n_jobs=self.n_jobs,
             refine_cost=refine_cost,
             run=run,
         )
@@ -198,13 +219,20 @@ class Task:
     ) -> Consensus:
         """Return the consensus of these labels, one per labelled object.
 
-        Clusters without objects are left out; that fewer came out than were asked for
-        is said in a warning, and so is that ``max_iter`` was too few, if it is given.
+        Clusters without objects are left out. A warning says if fewer clusters came out
+        than were asked for, or if ``max_iter``, where it is given, was too small.
         """
         used, compact = np.unique(to_host(labels), return_inverse=True)
         whole = np.full(self.given.n_samples, -1, dtype=np.int32)
-        whole[np.delete(np.arange(len(whole)), self.skip)] = compact.ravel()
-        counts = self._count(whole, len(used))
+        whole[self.labelled] = compact.ravel()
+        counts = count_by_cluster(
+            self.backend,
+            self.given.codes,
+            self.given.offsets,
+            whole,
+            len(used),
+            self.memory_limit,
+        )
         table, _ = IpvcRule(self.given, self.given_weights).table(counts[:, None])
         past = np.asarray(history, dtype=np.float64)
         return self._leave(
@@ -228,7 +256,7 @@ class Task:
         converged: bool,
         **known: Any,
     ) -> Consensus:
-        """Say what fell short, and return the result in the caller's kind of array."""
+        """Warn of what fell short; return the result in the caller's array type."""
         n_clusters = centroids.counts.shape[1]
         if max_iter is not None and not converged:
             warn(
@@ -255,27 +283,7 @@ class Task:
     def _centroids(
         self, counts: Counts, table: Table, row_table: Table | None
     ) -> Centroids:
-        useful = np.flatnonzero(self.given_weights > 0)
-        return Centroids(self.given, counts, table, row_table, useful)
-
-    def _count(self, labels: npt.NDArray[np.int32], n_clusters: int) -> Counts:
-        """Count the labels of the given ensemble by cluster, (S, K)."""
-        ens = self.given
-        problem = Problem(
-            self.backend,
-            ens.codes,
-            ens.offsets,
-            n_clusters,
-            self.skip,
-            self.memory_limit,
-        )
-        assignment = np.where(labels < 0, n_clusters, labels)
-        assignment = assignment.astype(smallest_unsigned(n_clusters))[None]
-        what = f"the labels of {n_clusters} clusters"
-        with self.backend.memory_for(what, ELSEWHERE):
-            counts = problem.count(self.backend.to_device(assignment))
-        found: Counts = self.backend.to_host(counts)[:, 0]
-        return found
+        return Centroids(self.given, counts, table, row_table, self.useful)
 
 
 def open_task(
@@ -286,15 +294,15 @@ def open_task(
     *,
     loop: LoopOptions | None = None,
     finds_n_clusters: bool = False,
-    pairs: bool = False,
+    compares_pairs: bool = False,
     visits: int = 1,
 ) -> Task:
-    """Check what a method was given, and make it ready.
+    """Check the arguments of a method, and prepare its task.
 
     Parameters
     ----------
     method : str
-        How messages and the result call the method.
+        The name of the method in messages and in the result.
     ensemble : Ensemble or array of shape (n_samples, n_partitions)
     n_clusters : int or None
     shared : Shared
@@ -302,10 +310,10 @@ def open_task(
         Of a method that runs the loop of the k-means family.
     finds_n_clusters : bool, default False
         Whether the method does without ``n_clusters``.
-    pairs : bool, default False
+    compares_pairs : bool, default False
         Whether the method compares all pairs of objects: its work grows with n^2.
     visits : int, default 1
-        About how often it looks at every label otherwise; more pay for loading numba.
+        About how often it looks at every label otherwise; many pay for loading numba.
     """
     if loop is not None:
         loop.check()
@@ -318,7 +326,7 @@ def open_task(
         n_clusters = check_n_clusters(n_clusters, given.n_samples)
     if loop is not None and n_clusters is not None:
         visits = n_clusters * loop.n_init
-    lookups = given.codes.size * (given.n_samples if pairs else visits)
+    lookups = given.codes.size * (given.n_samples if compares_pairs else visits)
     backend = choose_backend(
         shared.backend, given.codes, shared.n_jobs, lookups=lookups
     )
@@ -335,6 +343,7 @@ def open_task(
         backend,
         skip,
         None if shared.random_state is None else seeds,
+        shared.n_jobs,
         shared.memory_limit,
         shared.random_state,
         bool(shared.progress),

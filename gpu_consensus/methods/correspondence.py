@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.device_memory import ELSEWHERE
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
-from gpu_consensus.checks import FloatArray, IntArray, check_choice, check_int
-from gpu_consensus.kmeans import kmeans
-from gpu_consensus.loop.problem import Problem
-from gpu_consensus.loop.segments import as_table
-from gpu_consensus.memory import check_memory
-from gpu_consensus.methods.alignment import match, vote_weights
+from gpu_consensus.backends.protocol import Backend, Codes
+from gpu_consensus.backends.segments import as_table
+from gpu_consensus.generate.kmeans import kmeans
+from gpu_consensus.loop.code_blocks import CodeBlocks
+from gpu_consensus.loop.count_by_cluster import count_many_by_cluster
+from gpu_consensus.methods.alignment import match
 from gpu_consensus.methods.call import Shared, Task, open_task
-from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
-from gpu_consensus.threads import one_thread
+from gpu_consensus.util.checks import FloatArray, IntArray, check_choice, check_int
+from gpu_consensus.util.memory import check_memory
+from gpu_consensus.util.progress import progress_bar
+from gpu_consensus.util.threads import one_thread
+from gpu_consensus.util.weights import vote_weights
 
 _DENSE = 1500  # labels up to which all eigenvectors are found at once
-_BLOCK = 1 << 22  # counts in memory at a time
 
 
 def correspondence(
@@ -34,7 +35,7 @@ def correspondence(
     max_iter: int = 100,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -53,13 +54,13 @@ def correspondence(
     objects' one-hot labels on the ``n_clusters`` leading right singular vectors and
     clusters them there by k-means.
 
-    What is the source's: clusters matched by a constrained or an unconstrained search
-    over a linear programme or by singular value decomposition, and the vote. What is
-    ours, because only its abstract could be read: the worth of a place, the treatment
-    of unequal numbers of clusters, the starts (the clusters of a partition drawn among
-    those with at least ``n_clusters`` labels, or with most; its largest clusters found
-    the meta-clusters and all others join by overlap), the rule that ends the search,
-    and k-means as the last step of "svd".
+    From the source: clusters matched by a constrained or an unconstrained search over a
+    linear programme or by singular value decomposition, and the vote. Ours, because
+    only its abstract could be read: the worth of a place, the treatment of unequal
+    numbers of clusters, the starts (the clusters of a partition drawn among those with
+    at least ``n_clusters`` labels, or with most; its largest clusters found the
+    meta-clusters and all others join by overlap), the rule that ends the search, and
+    k-means as the last step of "svd".
 
     Parameters
     ----------
@@ -113,23 +114,23 @@ def correspondence(
         return _svd(task, labels, n_init)
     rng = task.rng()
     starts = _starts(task, rng, n_init)
-    found: _Search | None = None
+    best: _Search | None = None
     with progress_bar(task.progress, "correspondence", len(starts)) as advance:
         for i in starts:
             search = _Search(task, labels, variant == "constrained")
             search.run(int(i), max_iter)
-            if found is None or search.worth > found.worth:
-                found = search
+            if best is None or search.worth > best.worth:
+                best = search
             advance()
-    assert found is not None
+    assert best is not None
     total = labels.total
     return task.result(
-        _vote(task, labels, found.meta),
-        objective=total - found.worth,
-        value=found.worth / total,
-        history=[total - worth for worth in found.history],
-        converged=found.converged,
-        details={"meta": _meta_by_partition(task, labels, found.meta)},
+        _vote(task, labels, best.meta),
+        objective=total - best.worth,
+        value=best.worth / total,
+        history=[total - worth for worth in best.history],
+        converged=best.converged,
+        details={"meta": _meta_by_partition(task, labels, best.meta)},
     )
 
 
@@ -161,7 +162,7 @@ class Labels:
         )
         self.common = _common(task).astype(np.float64)
         self.partition = np.repeat(np.arange(len(n_labels)), n_labels)
-        weights = vote_weights(task)
+        weights = vote_weights(task.weights)
         self.weight = weights[self.partition]
         self.size = np.diag(self.common).copy()
         self.scale = float(weights.sum())
@@ -173,34 +174,28 @@ class Labels:
         return np.flatnonzero(self.partition == i)
 
 
-def _problem(task: Task, n_clusters: int) -> Problem:
-    ens, nobody = task.ensemble, np.empty(0, dtype=np.intp)
-    return Problem(
-        task.backend, ens.codes, ens.offsets, n_clusters, nobody, task.memory_limit
-    )
+def _blocks(task: Task, n_columns: int) -> Iterator[Codes]:
+    """Yield the codes of one range of objects after another."""
+    ens = task.ensemble
+    blocks = CodeBlocks(task.backend, ens.codes, ens.offsets, task.memory_limit)
+    for _, codes in blocks.blocks(n_columns):
+        yield codes
 
 
 def _common(task: Task) -> IntArray:
     """Count the objects that carry two labels, for all pairs: (S, S)."""
-    ens, backend = task.ensemble, task.backend
+    ens, codes = task.ensemble, task.codes
     k = int(ens.n_labels.max())
-    problem = _problem(task, k)
     real = np.ones(int(ens.offsets[-1]), dtype=bool)
     real[ens.offsets[1:] - 1] = False
     first = np.concatenate([[0], np.cumsum(ens.n_labels)])
     common = np.empty((int(first[-1]), int(first[-1])), dtype=np.int64)
-    step = max(1, _BLOCK // (len(real) * k))
-    for begin in range(0, ens.n_partitions, step):
-        part = np.arange(begin, min(begin + step, ens.n_partitions))
-        # partitions take the place of restarts, so that labels are read once for all
-        codes, sizes = task.codes[part], ens.n_labels[part]
-        codes = np.where(codes == sizes[:, None], k, codes)
-        codes = codes.astype(smallest_unsigned(k))
-        with backend.memory_for("the labels that partitions share", ELSEWHERE):
-            there = problem.count(codes)
-        counts = backend.to_host(there)[real]
-        for q, i in enumerate(part):
-            common[:, first[i] : first[i + 1]] = counts[:, q, : ens.n_labels[i]]
+    # every partition is a labelling; its missing labels are clusters that nobody reads
+    for some, counts in count_many_by_cluster(
+        task.backend, ens.codes, ens.offsets, codes, k, task.memory_limit
+    ):
+        for q, i in enumerate(range(some.start, some.stop)):
+            common[:, first[i] : first[i + 1]] = counts[real, q, : ens.n_labels[i]]
     return common
 
 
@@ -296,11 +291,11 @@ def _vote(
     row = np.arange(len(meta)) + labels.partition  # one row for missing per partition
     table[row, 0, meta] = as_table(-labels.weight)
     there = backend.to_device(table)
-    found = [
+    votes = [
         backend.to_host(backend.assign(codes, ens.offsets, there).assignment)[0]
-        for _, codes in _problem(task, task.k).blocks(1)
+        for codes in _blocks(task, 1)
     ]
-    return np.concatenate(found).astype(np.intp)
+    return np.concatenate(votes).astype(np.intp)
 
 
 def _meta_by_partition(
@@ -308,11 +303,11 @@ def _meta_by_partition(
 ) -> list[npt.NDArray[np.intp]]:
     """Return the meta-clusters of the labels of the ensemble as it was given."""
     given = task.given
-    found = [np.full(k_i, -1, dtype=np.intp) for k_i in given.n_labels]
+    by_partition = [np.full(k_i, -1, dtype=np.intp) for k_i in given.n_labels]
     for row, i in enumerate(task.useful):
         # objects that were left out carry no label there, so no label is gone
-        found[i] = meta[labels.of(row)]
-    return found
+        by_partition[i] = meta[labels.of(row)]
+    return by_partition
 
 
 def _svd(task: Task, labels: Labels, n_init: int) -> Consensus:
@@ -328,16 +323,16 @@ def _svd(task: Task, labels: Labels, n_init: int) -> Consensus:
     there = backend.to_device(table)
     sums = [
         backend.to_host(backend.scores(codes, ens.offsets, there))[:, 0]
-        for _, codes in _problem(task, task.k).blocks(table.shape[2])
+        for codes in _blocks(task, table.shape[2])
     ]
     points = np.concatenate(sums)
     seeds = task.rng().integers(2**31, size=n_init)
     best: tuple[float, Any] = (np.inf, None)
     for seed in seeds:
-        found, centroids = kmeans(points, task.k, int(seed))
-        error = float(np.square(points - centroids[found]).sum())
+        clusters, centroids = kmeans(points, task.k, int(seed))
+        error = float(np.square(points - centroids[clusters]).sum())
         if error < best[0]:
-            best = (error, found)
+            best = (error, clusters)
     length = float(np.square(points).sum())
     return task.result(
         best[1], objective=best[0], value=1.0 - best[0] / length if length else 1.0

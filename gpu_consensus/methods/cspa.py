@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.checks import FloatArray
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.graphs import Partitioner, choose_partitioner
-from gpu_consensus.graphs.graph_cut import Found
-from gpu_consensus.graphs.incidence import Incidence, make_incidence
+from gpu_consensus.graphs.graph_cut import GraphCut
+from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Similarity, cut_weight
-from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.memory import check_memory
 
 _PAIR_BYTES = 48  # of one edge: the matrix, what it is made from, METIS's own copies
 _LISTED_BYTES = 128  # Mt-KaHyPar takes its edges as Python lists
@@ -28,7 +29,7 @@ def cspa(
     imbalance: float | None = 0.05,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -86,11 +87,18 @@ def cspa(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("cspa", ensemble, n_clusters, shared)
-    found = run_cspa(task, make_incidence(task), chosen, task.seed())
-    return task.result(found.labels, **found.outcome)
+    cut = run_cspa(
+        task,
+        task.incidence,
+        chosen,
+        task.seed(),
+    )
+    return task.result(cut.labels, **cut.outcome)
 
 
-def run_cspa(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -> Found:
+def run_cspa(
+    task: Task, incidence: Incidence, chosen: Partitioner, seed: int
+) -> GraphCut:
     """Cut the similarity graph; labels are one per labelled object."""
     within = incidence.matrix.T @ np.ones(len(incidence.copies))
     n_pairs = min(len(incidence.copies) ** 2, int((within * within).sum()))
@@ -100,7 +108,7 @@ def run_cspa(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -
     cut = chosen.cut(graph, incidence.copies.astype(float), task.k, seed)
     objective = cut_weight(graph, cut.parts, task.k)
     details = cut.details | {"n_vertices": graph.n_vertices}
-    return Found(cut.parts[incidence.row], objective, details)
+    return GraphCut(cut.parts[incidence.row], objective, details)
 
 
 def similarity_graph(task: Task, incidence: Incidence) -> Similarity:

@@ -7,18 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray, IntArray, check_choice
-from gpu_consensus.memory import check_memory
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.ensemble.distinct import Distinct
 from gpu_consensus.methods.agglomerate import agglomerate, cut
-from gpu_consensus.methods.alignment import (
-    for_all_objects,
-    match,
-    overlaps,
-    vote_weights,
-)
+from gpu_consensus.methods.alignment import match, overlaps
 from gpu_consensus.methods.call import Shared, Task, open_task
-from gpu_consensus.methods.distinct import Distinct
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import FloatArray, IntArray, check_choice
+from gpu_consensus.util.memory import check_memory
+from gpu_consensus.util.weights import vote_weights
 
 
 def cvote(
@@ -29,7 +26,7 @@ def cvote(
     reduction: str = "aib",
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -95,7 +92,7 @@ def cvote(
     )
     task = open_task("cvote", ensemble, n_clusters, shared, finds_n_clusters=True)
     order = _order(task)
-    distinct = task.distinct()
+    distinct = task.distinct
     k = int(task.ensemble.n_labels[order[0]])
     n_rows = len(distinct.first)
     # the votes of all objects, in the result, are gathered from those that differ
@@ -116,7 +113,7 @@ def cvote(
         objective=before - kept,
         value=kept,
         details={
-            "votes": for_all_objects(task, votes[distinct.group]),
+            "votes": task.for_all_objects(votes[distinct.group]),
             "order": task.useful[order],
             "merged": merged,
         },
@@ -150,7 +147,7 @@ def _votes(
 ) -> FloatArray:
     """Return the averaged votes of each group of equal objects, (m, k)."""
     codes, n_labels = task.codes[:, distinct.first], task.ensemble.n_labels
-    size, weights = distinct.size, vote_weights(task)
+    size, weights = distinct.size, vote_weights(task.weights)
     k = int(n_labels[order[0]])
     total, weight = np.zeros((len(size), k)), np.zeros(len(size))
     reference, known = total, weight > 0
@@ -239,9 +236,9 @@ def _aib(joint: FloatArray, n_clusters: int) -> npt.NDArray[np.intp]:
         loss[b], loss[:, b] = np.inf, np.inf
         left = np.unique(names)
         others = left[left != a]
-        found = _losses(joint, term, a, others)
-        loss[a, others[others > a]] = found[others > a]
-        loss[others[others < a], a] = found[others < a]
+        losses = _losses(joint, term, a, others)
+        loss[a, others[others > a]] = losses[others > a]
+        loss[others[others < a], a] = losses[others < a]
     return names
 
 
@@ -260,7 +257,7 @@ def _js_average(joint: FloatArray, n_clusters: int) -> npt.NDArray[np.intp]:
 
 def _merge_columns(votes: FloatArray, merged: npt.NDArray[np.intp]) -> FloatArray:
     """Add up the columns that were merged."""
-    found = np.zeros((len(votes), int(merged.max()) + 1))
+    sums = np.zeros((len(votes), int(merged.max()) + 1))
     for column, k in zip(votes.T, merged, strict=True):
-        found[:, k] += column
-    return found
+        sums[:, k] += column
+    return sums

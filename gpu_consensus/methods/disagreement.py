@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.device_memory import ELSEWHERE
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
-from gpu_consensus.backends.protocol import Counts
-from gpu_consensus.loop.problem import Problem
-from gpu_consensus.loop.segments import Segments
+from gpu_consensus.backends.segments import Segments
+from gpu_consensus.ensemble.contingency import n_pairs
+from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.methods.call import Task
 
 
@@ -22,23 +20,6 @@ class Agreement(NamedTuple):
 
     objective: float
     value: float
-
-
-def count_labels(task: Task, labels: npt.NDArray[Any], n_clusters: int) -> Counts:
-    """Count the labels of a task's ensemble by cluster, (S, K).
-
-    A label ``n_clusters`` means that the object is not counted.
-    """
-    ens = task.ensemble
-    nobody = np.empty(0, dtype=np.intp)
-    problem = Problem(
-        task.backend, ens.codes, ens.offsets, n_clusters, nobody, task.memory_limit
-    )
-    assignment = labels.astype(smallest_unsigned(n_clusters))[None]
-    with task.backend.memory_for(f"the labels of {n_clusters} clusters", ELSEWHERE):
-        counts = problem.count(task.backend.to_device(assignment))
-    found: Counts = task.backend.to_host(counts)[:, 0]
-    return found
 
 
 def pair_agreement(task: Task, labels: npt.NDArray[Any], n_clusters: int) -> Agreement:
@@ -51,16 +32,17 @@ def pair_agreement(task: Task, labels: npt.NDArray[Any], n_clusters: int) -> Agr
     ``value`` is the share of pairs that agree, the Rand index averaged by weight and
     number of pairs.
     """
-    segments = Segments(task.ensemble.offsets)
-    counts = segments.present(count_labels(task, labels, n_clusters)[:, None])
+    codes, offsets = task.ensemble.codes, task.ensemble.offsets
+    by_cluster = count_by_cluster(
+        task.backend, codes, offsets, labels, n_clusters, task.memory_limit
+    )
+    segments = Segments(offsets)
+    counts = segments.present(by_cluster[:, None])
 
-    def pairs(n: Any) -> Any:
-        return n * (n - 1) // 2
-
-    joined = pairs(segments.sum(counts)).sum(axis=(1, 2))
-    alike = segments.sum(pairs(counts.sum(axis=2, keepdims=True))).sum(axis=(1, 2))
-    both = segments.sum(pairs(counts)).sum(axis=(1, 2))
-    every = pairs(segments.sum(counts).sum(axis=(1, 2)))
+    joined = n_pairs(segments.sum(counts)).sum(axis=(1, 2))
+    alike = segments.sum(n_pairs(counts.sum(axis=2, keepdims=True))).sum(axis=(1, 2))
+    both = segments.sum(n_pairs(counts)).sum(axis=(1, 2))
+    every = n_pairs(segments.sum(counts).sum(axis=(1, 2)))
     cost = math.fsum(task.weights * (joined + alike - 2 * both))
     total = math.fsum(task.weights * every)
     return Agreement(cost, 1.0 - cost / total if total else 1.0)

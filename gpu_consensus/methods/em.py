@@ -9,18 +9,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.checks import FloatArray, check_choice, check_int, seed_sequence
+from gpu_consensus.backends.device_memory import memory_for
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.loop.local_rows import LocalRows
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.mixture import Mixture, MixtureCentroids, Model
 from gpu_consensus.methods.voting import IpvcRule
-from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Centroids, Consensus
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, check_choice, check_int, seed_sequence
+from gpu_consensus.util.progress import progress_bar
 
 _TABLE_MEMORY = 256 << 20
-_TOO_MANY = 1 << 31  # objects, in units of 2^-32, that an int64 cannot sum
+_TOO_MANY = 1 << 31  # as many objects, in units of 2^-32, overflow an int64
 
 
 def em(
@@ -34,7 +37,7 @@ def em(
     smoothing: float = 1e-10,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -94,8 +97,8 @@ def em(
 
     Sums over objects are sums of integers (responsibilities in units of 2^-32), so the
     answer does not depend on chunks or threads; backends agree up to rounding.
-    Responsibilities are held for a block of objects at a time; only those of the winner
-    are kept, 8 n_clusters bytes per object.
+    Responsibilities are in memory for a block of objects at a time; only those of the
+    winner are kept, 8 n_clusters bytes per object.
 
     References
     ----------
@@ -131,7 +134,7 @@ def em(
     model = Model(task, _check_smoothing(smoothing, task))
     best: _End | None = None
     number = n_init if isinstance(init, str) else 1
-    shortage = task.backend.memory_for(
+    shortage = memory_for(
         "the starts that run together",
         "lower n_init or n_clusters, or set memory_limit",
     )
@@ -152,14 +155,14 @@ def em(
         history=-np.array(best.history),
         converged=best.converged,
         max_iter=max_iter,
-        proba=_for_all(task, proba[:, used]),
+        proba=task.for_all_objects(proba[:, used]),
     )
     assert result.centroids is not None
     return _with_parameters(result, result.centroids, task, model, best.mixture, used)
 
 
 class _End(NamedTuple):
-    """Where a start came to."""
+    """The end of a start."""
 
     start: int
     mixture: Mixture
@@ -180,14 +183,14 @@ def _climb(
     history: list[list[float]] = [[] for _ in alive]
     before = mixture
     while alive.size:
-        counts, found = model.expect(mixture)
+        counts, likelihoods = model.expect(mixture)
         going = []
         for a, q in enumerate(alive):
             last = history[q][-1] if history[q] else -np.inf
             # rounding may take back a little at the end: then the step does not count
-            fell = found[a] < last
-            history[q].append(last if fell else float(found[a]))
-            converged = bool(found[a] - last <= tol * model.n_samples)
+            fell = likelihoods[a] < last
+            history[q].append(last if fell else float(likelihoods[a]))
+            converged = bool(likelihoods[a] - last <= tol * model.n_samples)
             if converged or len(history[q]) == max_iter:
                 there = before if fell else mixture
                 yield _End(first + int(q), there.take([a]), history[q], converged)
@@ -209,20 +212,26 @@ def _first_mixtures(
         return
     if isinstance(init, str):
         rule = IpvcRule(task.ensemble, task.weights)  # its costs make seeds "careful"
-        assignment = seed_starts(
-            init,
-            task.ensemble,
-            model.problem,
-            rule,
-            task.weights,
-            n_init,
-            seed_sequence(task.random_state),
+        rows = LocalRows(model.blocks, task.k, np.empty(0, dtype=np.intp))
+        rows.start(
+            seed_starts(
+                init,
+                task.ensemble,
+                rows,
+                task.backend,
+                rule,
+                np.arange(task.ensemble.n_partitions),
+                np.arange(task.ensemble.n_samples),
+                task.k,
+                seed_sequence(task.random_state).spawn(n_init),
+            )
         )
+        assignment = np.stack([rows.labels(q) for q in range(n_init)])
     else:
         given = encode_init(init, task.given.n_samples, task.k)
         assignment = np.delete(given, task.skip, axis=1)
     limit = _TABLE_MEMORY if task.memory_limit is None else task.memory_limit
-    together = max(1, limit // (64 * int(model.problem.offsets[-1]) * task.k))
+    together = max(1, limit // (64 * int(model.blocks.offsets[-1]) * task.k))
     for first in range(0, len(assignment), together):
         yield first, model.from_labels(assignment[first : first + together])
 
@@ -265,15 +274,6 @@ def _check_smoothing(smoothing: Any, task: Task) -> float:
             "all have it; use a smaller one."
         )
     return floor
-
-
-def _for_all(task: Task, proba: FloatArray) -> FloatArray:
-    """Give objects without any label a row of zeros."""
-    if not task.skip.size:
-        return proba
-    whole = np.zeros((task.given.n_samples, proba.shape[1]))
-    whole[np.delete(np.arange(len(whole)), task.skip)] = proba
-    return whole
 
 
 def _with_parameters(

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.ensemble.distinct import Distinct
+from gpu_consensus.loop.pairs import Pairs
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.disagreement import Agreement, pair_agreement
-from gpu_consensus.methods.distinct import Distinct
-from gpu_consensus.pairs import Pairs
-from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.progress import progress_bar
 
 EXACT_ROWS = 10_000
 
@@ -26,7 +27,7 @@ def furthest(
     *,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -85,10 +86,15 @@ def furthest(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task(
-        "furthest", ensemble, n_clusters, shared, pairs=True, finds_n_clusters=True
+        "furthest",
+        ensemble,
+        n_clusters,
+        shared,
+        compares_pairs=True,
+        finds_n_clusters=True,
     )
     # equal objects are equally far from everything: only the first can be a centre
-    distinct = task.distinct()
+    distinct = task.distinct
     pairs = task.pairs(distinct.first)
     least = 1 if n_clusters is None else task.k
     most = pairs.n_samples if n_clusters is None else task.k
@@ -97,8 +103,8 @@ def furthest(
         return pair_agreement(task, rows[distinct.group], k)
 
     nearest = np.zeros(pairs.n_samples, dtype=np.intp)
-    found, centres = agree(nearest, 1), [0]
-    history = [found.objective]
+    agreement, centres = agree(nearest, 1), [0]
+    history = [agreement.objective]
     if most > 1:
         distance = np.full(pairs.n_samples, np.inf)
         outlier = functools.partial(_outlier, task, distinct)
@@ -117,14 +123,14 @@ def furthest(
                 continue
             now = agree(labels, len(chosen))
             history.append(now.objective)
-            if n_clusters is None and now.objective >= found.objective:
+            if n_clusters is None and now.objective >= agreement.objective:
                 break
-            found, nearest, centres = now, labels.copy(), list(chosen)
-    objects = np.delete(np.arange(task.given.n_samples), task.skip)
+            agreement, nearest, centres = now, labels.copy(), list(chosen)
+    objects = task.labelled
     return task.result(
         nearest[distinct.group],
-        objective=found.objective,
-        value=found.value,
+        objective=agreement.objective,
+        value=agreement.value,
         history=history if n_clusters is None else (),
         details={"centres": objects[distinct.first[centres]]},
     )
@@ -133,8 +139,8 @@ def furthest(
 def _distances(pairs: Pairs, c: int) -> FloatArray:
     """Return the distance of every object to object ``c``."""
     column = np.array([c])
-    found = [1.0 - pairs.tile(rows, column)[:, 0] for rows in pairs.row_blocks(1)]
-    return np.concatenate(found)
+    blocks = [1.0 - pairs.tile(rows, column)[:, 0] for rows in pairs.row_blocks(1)]
+    return np.concatenate(blocks)
 
 
 def _outlier(task: Task, distinct: Distinct) -> int:

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import FloatArray, check_choice, check_share
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.ensemble.distinct import Distinct
 from gpu_consensus.methods.agglomerate import agglomerate, cut, likeness
 from gpu_consensus.methods.call import Shared, Task, open_task
-from gpu_consensus.methods.distinct import Distinct
-from gpu_consensus.progress import progress_bar
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import FloatArray, check_choice, check_share
+from gpu_consensus.util.progress import progress_bar
 
 
 def fusion_transfer(
@@ -22,7 +23,7 @@ def fusion_transfer(
     threshold: float = 0.5,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -86,13 +87,18 @@ def fusion_transfer(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task(
-        "fusion_transfer", ensemble, None, shared, pairs=True, finds_n_clusters=True
+        "fusion_transfer",
+        ensemble,
+        None,
+        shared,
+        compares_pairs=True,
+        finds_n_clusters=True,
     )
-    distinct = task.distinct()
+    distinct = task.distinct
     sizes = distinct.size.astype(np.float64)
     # in the end up to m classes with what every object gains there, copied to grow
-    found = likeness(task, distinct, 18, "use kcc or sec, which need no matrix")
-    matrix, unit = found.matrix, found.unit
+    similarity = likeness(task, distinct, 18, "use kcc or sec, which need no matrix")
+    matrix, unit = similarity.matrix, similarity.unit
     matrix -= threshold * unit
     matrix *= sizes
     matrix *= sizes[:, None]
@@ -104,7 +110,7 @@ def fusion_transfer(
         matrix, sizes, rule, least=-slack, n_left=2, progress=task.progress
     )
     classes = cut(merges, len(sizes))
-    del matrix, found  # transfers read single columns of it, which are made anew
+    del matrix, similarity  # transfers read single columns of it, which are made anew
     transfer = _Transfer(task, distinct, classes, threshold, unit, slack)
     scores = [transfer.score]
     with progress_bar(task.progress, "transfer", None) as advance:
@@ -183,7 +189,7 @@ class _Transfer:
         return True
 
     def _add_class(self) -> None:
-        """Make the new class one of the others, and have another new one."""
+        """Turn the new class into one of the others, and add another new one."""
         self.new += 1
         self.members = np.append(self.members, 0)
         if self.new == self.gain.shape[1]:
@@ -191,7 +197,7 @@ class _Transfer:
         self.gain[:, self.new] = 0.0
 
     def _widen(self, n_columns: int) -> None:
-        """Have room for so many classes, and some more."""
+        """Make room for so many classes, and some more."""
         wider = np.full((len(self.own), n_columns + n_columns // 8 + 8), -np.inf)
         wider[:, : self.gain.shape[1]] = self.gain
         self.gain = wider

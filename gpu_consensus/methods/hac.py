@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.checks import check_choice
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.methods.agglomerate import agglomerate, cut, likeness
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.disagreement import pair_agreement
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import check_choice
 
 
 def hac(
@@ -20,7 +21,7 @@ def hac(
     linkage: str = "average",
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -78,11 +79,11 @@ def hac(
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
-    task = open_task("hac", ensemble, n_clusters, shared, pairs=True)
-    distinct = task.distinct()
+    task = open_task("hac", ensemble, n_clusters, shared, compares_pairs=True)
+    distinct = task.distinct
     # a matrix, and a quarter of it while the half of the classes left is copied out
-    found = likeness(task, distinct, 10, "use kcc or sec, which need no matrix")
-    matrix, sizes = found.matrix, distinct.size.astype(np.float64)
+    similarity = likeness(task, distinct, 10, "use kcc or sec, which need no matrix")
+    matrix, sizes = similarity.matrix, distinct.size.astype(np.float64)
     if linkage == "average":
         matrix *= sizes
         matrix *= sizes[:, None]
@@ -91,7 +92,7 @@ def hac(
     _, labels = np.unique(cut(merges[:made], len(sizes)), return_inverse=True)
     labels = labels[distinct.group]
     agreement = pair_agreement(task, labels, task.k)
-    heights = 1.0 - np.array([merge.score for merge in merges]) / found.unit
+    heights = 1.0 - np.array([merge.score for merge in merges]) / similarity.unit
     return task.result(
         labels,
         objective=agreement.objective,

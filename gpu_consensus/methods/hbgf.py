@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.graphs import choose_partitioner
-from gpu_consensus.graphs.graph_cut import Found
-from gpu_consensus.graphs.incidence import Incidence, make_incidence
+from gpu_consensus.graphs.graph_cut import GraphCut
+from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Bipartite, cut_weight
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
@@ -22,7 +23,7 @@ def hbgf(
     imbalance: float | str | None = "auto",
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -79,15 +80,15 @@ def hbgf(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("hbgf", ensemble, n_clusters, shared)
-    incidence = make_incidence(task)
+    incidence = task.incidence
     graph = bipartite_graph(incidence)
     cut = chosen.cut(graph, graph.copies, task.k, task.seed())
-    found = Found(
+    result = GraphCut(
         cut.parts[incidence.row],
         cut_weight(graph, cut.parts, task.k),
         cut.details,
     )
-    return task.result(found.labels, **found.outcome)
+    return task.result(result.labels, **result.outcome)
 
 
 def bipartite_graph(incidence: Incidence) -> Bipartite:

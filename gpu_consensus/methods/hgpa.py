@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_consensus.checks import check_choice
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.graphs import Partitioner, choose_partitioner
-from gpu_consensus.graphs.graph_cut import Found
-from gpu_consensus.graphs.incidence import Incidence, make_incidence
+from gpu_consensus.graphs.graph_cut import GraphCut
+from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Hypergraph
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import check_choice
 
 EDGE_WEIGHTS = ("unit", "size")
 
@@ -24,7 +25,7 @@ def hgpa(
     imbalance: float | None = 0.05,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -85,8 +86,14 @@ def hgpa(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("hgpa", ensemble, n_clusters, shared)
-    found = run_hgpa(task, make_incidence(task), chosen, task.seed(), edge_weights)
-    return task.result(found.labels, **found.outcome)
+    cut = run_hgpa(
+        task,
+        task.incidence,
+        chosen,
+        task.seed(),
+        edge_weights,
+    )
+    return task.result(cut.labels, **cut.outcome)
 
 
 def run_hgpa(
@@ -95,7 +102,7 @@ def run_hgpa(
     chosen: Partitioner,
     seed: int,
     edge_weights: str = "unit",
-) -> Found:
+) -> GraphCut:
     """Cut the hypergraph; labels are one per labelled object."""
     copies = incidence.copies.astype(float)
     weight = incidence.cluster_copies
@@ -104,7 +111,7 @@ def run_hgpa(
     graph = Hypergraph(incidence.matrix, weight, copies)
     cut = chosen.cut(graph, copies, task.k, seed)
     expansion = {"spectral": "clique", "metis": "star"}.get(cut.partitioner, "none")
-    return Found(
+    return GraphCut(
         cut.parts[incidence.row],
         graph.cut_weight(cut.parts),
         cut.details | {"expansion": expansion},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 from collections.abc import Callable
@@ -10,18 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends import why_unavailable
-from gpu_consensus.backends.protocol import Assignment, Codes, Counts
-from gpu_consensus.checks import FloatArray, IntArray, check_choice
+from gpu_consensus.backends.host_loops import fastest
+from gpu_consensus.backends.protocol import Assignment, Backend, Codes, Counts
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.lloyd import lloyd
-from gpu_consensus.loop.problem import Problem, Starts
+from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.starts import Starts
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.result import Consensus
-
-_WORTH_COMPILING = 1 << 14  # visits to objects in one sweep of all starts
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, IntArray, check_choice
 
 
 def ipc(
@@ -34,7 +32,7 @@ def ipc(
     n_init: int = 100,
     max_iter: int = 100,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -117,7 +115,7 @@ def ipc(
 
 
 class Shares(NamedTuple):
-    """What a sweep needs to know of the partitions.
+    """The properties of the partitions that a sweep needs.
 
     Attributes
     ----------
@@ -141,7 +139,7 @@ class Shares(NamedTuple):
     def of(cls, rule: IpvcRule, n_labelled: int) -> Shares:
         """Take from the rule what a sweep over so many objects needs."""
         segments, weights = rule.segments, rule.weights
-        present = segments.spread(np.maximum(rule.present, 1))
+        present = segments.to_labels(np.maximum(rule.present, 1))
         return cls(
             segments.starts,
             segments.missing,
@@ -152,7 +150,8 @@ class Shares(NamedTuple):
 
 
 def _sweep_starts(
-    problem: Problem,
+    rows: LocalRows,
+    backend: Backend,
     rule: IpvcRule,
     starts: Starts,
     *,
@@ -164,68 +163,66 @@ def _sweep_starts(
     if not np.isfinite(starts.objective).all():
         # seeds: a batch step gives every object a cluster
         lloyd(
-            problem,
+            rows,
+            backend,
             rule,
             starts,
             max_iter=1,
             together=together,
             after_iteration=after_iteration,
         )
-    codes = to_host(problem.codes)
-    n_labelled = codes.shape[1] - len(problem.skip)
+    codes = to_host(rows.blocks.codes)
+    n_labelled = codes.shape[1] - len(rows.skip)
     shares = Shares.of(rule, n_labelled)
-    sweep = _sweeper(n_labelled * len(starts.assignment))
+    visits = n_labelled * len(starts.history)
+    sweep = fastest("ipc_sweep", sweep_objects, visits)
     for q, history in enumerate(starts.history):
-        assignment, counts = starts.on_host(q)
+        assignment, counts = rows.labels(q), rows.counts(q)
+        sizes, members = count_members(shares, counts)
         while not starts.converged[q] and len(history) < max_iter:
-            moved = sweep(codes, shares, assignment, counts)
-            starts.assignment[q] = problem.backend.to_device(assignment)
-            starts.counts[:, q] = problem.backend.to_device(counts)
+            moved = sweep(codes, *shares, assignment, counts, sizes, members)
+            rows.put(q, assignment.copy())
             starts.objective[q] = rule.objective(counts[:, None])[0]
             history.append(float(starts.objective[q]))
-            found = hashlib.blake2b(assignment.tobytes(), digest_size=8).digest()
-            word = int.from_bytes(found, "little")
+            digest = hashlib.blake2b(assignment.tobytes(), digest_size=8).digest()
+            word = int.from_bytes(digest, "little")
             starts.converged[q] = moved == 0 or word in starts.seen[q]
             starts.seen[q].add(word)
             if after_iteration is not None:
                 after_iteration(starts)
 
 
-def _sweeper(visits: int) -> Callable[..., int]:
-    """Return the function that visits all objects: compiled where that pays."""
-    if visits < _WORTH_COMPILING or why_unavailable("numba"):
-        return sweep_objects
-    compiled = compiled_sweep()
-
-    def sweep(
-        codes: Codes, shares: Shares, assignment: Assignment, counts: Counts
-    ) -> int:
-        sizes, members = _sizes(shares, counts)
-        moved: int = compiled(codes, *shares, assignment, counts, sizes, members)
-        return moved
-
-    return sweep
-
-
-def _sizes(shares: Shares, counts: Counts) -> tuple[IntArray, IntArray]:
-    """Members present in each partition, (r, K), and members, (K,)."""
+def count_members(shares: Shares, counts: Counts) -> tuple[IntArray, IntArray]:
+    """Return the members present in each partition, (r, K), and the members, (K,)."""
     whole = np.add.reduceat(counts, shares.starts, axis=0)
     return whole - counts[shares.missing], whole[0].copy()
 
 
 def sweep_objects(
-    codes: Codes, shares: Shares, assignment: Assignment, counts: Counts
+    codes: Codes,
+    starts: IntArray,
+    missing: IntArray,
+    weights: FloatArray,
+    marginal: FloatArray,
+    complete: bool,
+    assignment: Assignment,
+    counts: Counts,
+    sizes: IntArray,
+    members: IntArray,
 ) -> int:
     """Visit every object once and move it where its mean share is largest.
 
     Parameters
     ----------
     codes : ndarray of shape (r, n)
-    shares : Shares
+    starts, missing, weights, marginal, complete
+        As in :class:`Shares`.
     assignment : ndarray of shape (n,)
         Changed in place. Objects with value K stay out.
     counts : ndarray of shape (S, K)
         Changed in place.
+    sizes, members : ndarray of shape (r, K), (K,)
+        Of :func:`count_members`; changed in place.
 
     Returns
     -------
@@ -233,24 +230,22 @@ def sweep_objects(
         Objects that changed their cluster.
     """
     n_clusters = counts.shape[1]
-    sizes, members = _sizes(shares, counts)
-    weights = shares.weights[:, None]
     moved = 0
     for l in range(codes.shape[1]):
         own = int(assignment[l])
         if own == n_clusters or members[own] == 1:
             continue
-        rows = shares.starts + codes[:, l]
-        present = rows != shares.missing
-        if shares.complete:
-            share = weights * counts[rows]
+        rows = starts + codes[:, l]
+        present = rows != missing
+        if complete:
+            share = weights[:, None] * counts[rows]
         else:
-            held = counts[rows] / np.maximum(sizes, 1)
-            held = np.where(sizes == 0, shares.marginal[rows][:, None], held)
-            share = np.where(present[:, None], weights * held, 0.0)
+            label_share = counts[rows] / np.maximum(sizes, 1)
+            label_share = np.where(sizes == 0, marginal[rows][:, None], label_share)
+            share = np.where(present[:, None], weights[:, None] * label_share, 0.0)
         # in partition order, as the compiled form adds
         score = np.add.accumulate(share, axis=0)[-1]
-        if shares.complete:
+        if complete:
             score = score / np.maximum(members, 1)
         k = int(score.argmax())
         if k != own:
@@ -263,64 +258,3 @@ def sweep_objects(
             members[k] += 1
             moved += 1
     return moved
-
-
-@functools.cache
-def compiled_sweep() -> Any:
-    """Return ``sweep_objects`` compiled; the same bits."""
-    from gpu_consensus.backends.numba_jit import compiled
-
-    def sweep_compiled(
-        codes: Any,
-        starts: Any,
-        missing: Any,
-        weights: Any,
-        marginal: Any,
-        complete: bool,
-        assignment: Any,
-        counts: Any,
-        sizes: Any,
-        members: Any,
-    ) -> int:
-        n_partitions, n_samples = codes.shape
-        n_clusters = counts.shape[1]
-        score = np.empty(n_clusters)
-        moved = 0
-        for l in range(n_samples):
-            own = np.int64(assignment[l])
-            if own == n_clusters or members[own] == 1:
-                continue
-            score[:] = 0.0
-            for i in range(n_partitions):
-                row = starts[i] + np.int64(codes[i, l])
-                if complete:
-                    for k in range(n_clusters):
-                        score[k] += weights[i] * counts[row, k]
-                elif row != missing[i]:
-                    for k in range(n_clusters):
-                        if sizes[i, k] == 0:
-                            score[k] += weights[i] * marginal[row]
-                        else:
-                            score[k] += weights[i] * (counts[row, k] / sizes[i, k])
-            best = 0
-            for k in range(n_clusters):
-                if complete:
-                    score[k] /= max(members[k], 1)
-                if score[k] > score[best]:
-                    best = k
-            if best == own:
-                continue
-            assignment[l] = best
-            for i in range(n_partitions):
-                row = starts[i] + np.int64(codes[i, l])
-                counts[row, own] -= 1
-                counts[row, best] += 1
-                if row != missing[i]:
-                    sizes[i, own] -= 1
-                    sizes[i, best] += 1
-            members[own] -= 1
-            members[best] += 1
-            moved += 1
-        return moved
-
-    return compiled(sweep_compiled)

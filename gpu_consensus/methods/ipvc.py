@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.voting import IpvcRule
@@ -20,7 +21,7 @@ def ipvc(
     n_init: int = 100,
     max_iter: int = 100,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,

@@ -10,22 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
-from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.loop.fit import LoopOptions
-from gpu_consensus.loop.problem import Rule
-from gpu_consensus.loop.segments import (
+from gpu_consensus.backends.protocol import Backend, Counts, Table
+from gpu_consensus.backends.recipe import TableRecipe, fill_table
+from gpu_consensus.backends.segments import (
     LabelSums,
     Segments,
-    as_table,
+    exact_sums,
     label_sums,
     partition_groups,
+    present_marginals,
 )
-from gpu_consensus.loop.utilities import FLOOR, Formula, Utility, lp_norm, parse_utility
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.loop.fit import LoopOptions
+from gpu_consensus.loop.rule import Refinement, Rule
+from gpu_consensus.loop.utilities import Formula, Utility, parse_utility
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
-from gpu_consensus.warn import warn
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.warn import warn
 
 
 def kcc(
@@ -39,7 +41,7 @@ def kcc(
     max_iter: int = 100,
     refine: bool | str = "auto",
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -79,7 +81,7 @@ def kcc(
         False is quickest.
     on_unlabelled : {"raise", "keep"}, default "raise"
         Objects without any label: an error, or the label -1.
-    backend : {"auto", "cupy", "numba", "numpy"}, default "auto"
+    backend : {"auto", "cupy", "numba", "numpy"} or Backend, default "auto"
         Where to compute; the labels are the same.
     n_jobs : int, optional
         Threads; all cores by default.
@@ -162,35 +164,24 @@ class KccRule(Rule):
     ) -> None:
         self.formula = formula
         self._label_sums = label_sums
-        self.segments = Segments(ensemble.offsets)
-        self.marginals = ensemble.marginals.copy()
-        self.marginals[self.segments.missing] = 0
-        self.present = self.segments.sum(self.marginals)
+        self.segments, self.marginals, self.present = present_marginals(
+            ensemble.offsets, ensemble.marginals
+        )
         # n_i mu(P^(i)): what one cluster of all objects would give
         self.baseline = formula.total(self.marginals[:, None], self.segments)[:, 0]
         self.weights = self._normalise(weights) if normalised else weights
         unit = formula.unit(self.segments) * self.marginals
-        self.unit = math.fsum(self.segments.spread(self.weights) * unit)
-        self.recipe = self._recipe() if formula.recipe else None
-        self.fingerprint = self._fingerprint()
-
-    def _recipe(self) -> TableRecipe:
-        power = self.formula.power
-
-        def norm(counts: Counts, absent: Counts | None = None) -> FloatArray:
-            """Norms of lP as the host has them: powers round alike only there."""
-            filled = self.fill_empty(counts, self.segments, 0, len(counts))
-            filled[self.segments.missing] = 0
-            return np.maximum(lp_norm(power)(filled, self.segments), FLOOR)
-
-        return TableRecipe(
-            self.formula.recipe,
+        self.unit = math.fsum(self.segments.to_labels(self.weights) * unit)
+        self.parts = TableRecipe(
+            formula.recipe,
             self.segments.offsets,
             self.marginals,
             self.weights,
-            power,
-            norm if power else None,
+            formula.power,
         )
+        self.recipe = self.parts if formula.recipe else None
+        self.refinement = Refinement(formula, self.segments, self.weights)
+        self.fingerprint = self._fingerprint()
 
     def _normalise(self, weights: FloatArray) -> FloatArray:
         share = np.abs(self.baseline) / np.maximum(self.present, 1)
@@ -209,39 +200,18 @@ class KccRule(Rule):
             )
         return np.asarray(result)
 
-    def table(self, counts: Counts, absent: Counts | None = None) -> tuple[Table, None]:
+    def table(
+        self, counts: Counts, absent: Counts | None = None
+    ) -> tuple[Table, Table | None]:
         """Return w_i f(e_j, m_k), (S, R, K), float32."""
-        table = np.empty(counts.shape, dtype=np.float32)
-        offsets = self.segments.offsets
-        width = int(np.prod(counts.shape[1:]))
-        for first, last in partition_groups(offsets, width):
-            begin, end = offsets[first], offsets[last]
-            segments = Segments(offsets[first : last + 1] - begin)
-            n = self.fill_empty(counts[begin:end], segments, begin, end)
-            weight = segments.spread(self.weights[first:last])[:, None, None]
-            block = as_table(weight * self.formula.divergence(n, segments))
-            block[segments.missing] = 0.0
-            # a partition in which nothing is present says nothing
-            block[segments.spread(self.present[first:last] == 0)] = 0.0
-            table[begin:end] = block
-        return table, None
-
-    def fill_empty(
-        self, counts: Counts, segments: Segments, begin: int, end: int
-    ) -> IntArray:
-        """Give the marginal to clusters that have no member present in a partition."""
-        marginals = self.marginals[begin:end].copy()
-        hollow = segments.sum(marginals) == 0
-        marginals[segments.missing[hollow]] = 1  # no division by zero
-        return segments.filled(counts, marginals)
+        divergence = self.formula.divergence
+        if divergence is None:
+            return super().table(counts, absent)
+        return fill_table(self.parts, lambda n, at, *_: divergence(n, at), counts), None
 
     def objective(self, counts: Counts, absent: Counts | None = None) -> FloatArray:
         """Return F = sum_i w_i (sum_j n_+j mu(e_j) - sum_k n_k mu(m_k)), (R,)."""
-        total = self._weighted_totals(counts)
-        # fsum is exact, so F depends on no order and not on the other restarts
-        return np.array(
-            [self.unit - math.fsum(total[:, q].ravel()) for q in range(total.shape[1])]
-        )
+        return self.unit - exact_sums(self._weighted_totals(counts))
 
     def _weighted_totals(self, counts: Counts) -> FloatArray:
         """Return w_i n_k mu(m_k), (r, R, K)."""

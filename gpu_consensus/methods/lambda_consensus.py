@@ -1,4 +1,4 @@
-"""Lambda-consensus: clusterers that hear the consensus and cluster again."""
+"""Lambda-consensus: clusterers get the consensus as feedback and cluster again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import read_only, to_host
 from gpu_consensus.backends import choose_backend
-from gpu_consensus.backends.numpy_backend import n_threads
-from gpu_consensus.checks import (
+from gpu_consensus.backends.numpy import n_threads
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.ensemble.distinct import check_distinct_rows, find_unlabelled
+from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
+from gpu_consensus.feedback.agreement import agreement, mean_pairwise
+from gpu_consensus.feedback.sites import (
+    Site,
+    check_clusterer,
+    check_scale,
+    check_similarity,
+)
+from gpu_consensus.feedback.updates import FeedbackState
+from gpu_consensus.feedback.views import SiteSettings, make_sites
+from gpu_consensus.methods import METHODS
+from gpu_consensus.methods.prc_consensus import prc_consensus
+from gpu_consensus.result import Consensus
+from gpu_consensus.util.arrays import read_only, to_host
+from gpu_consensus.util.checks import (
     FloatArray,
     check_choice,
     check_int,
@@ -21,23 +36,10 @@ from gpu_consensus.checks import (
     check_share,
     seed_sequence,
 )
-from gpu_consensus.ensemble import Ensemble, as_ensemble
-from gpu_consensus.feedback.agreement import agreement, mean_pairwise
-from gpu_consensus.feedback.prc import prc_consensus
-from gpu_consensus.feedback.sites import (
-    Site,
-    check_clusterer,
-    check_scale,
-    check_similarity,
-)
-from gpu_consensus.feedback.updates import Told
-from gpu_consensus.feedback.views import SiteSettings, make_sites
-from gpu_consensus.methods import METHODS
-from gpu_consensus.methods.distinct import check_distinct_rows, find_unlabelled
-from gpu_consensus.options import check_options, option_names
-from gpu_consensus.progress import progress_bar
-from gpu_consensus.result import Consensus
-from gpu_consensus.warn import warn
+from gpu_consensus.util.options import check_options, option_names
+from gpu_consensus.util.progress import progress_bar
+from gpu_consensus.util.warn import warn
+from gpu_consensus.util.weights import useful_partitions
 
 CONSENSUS: dict[str, Callable[..., Consensus]] = {**METHODS, "prc": prc_consensus}
 FEEDBACKS = ("consensus", "all")
@@ -61,7 +63,7 @@ def lambda_consensus(
     method_options: Mapping[str, Any] | None = None,
     stop_on_repeat: bool = True,
     keep_ensembles: bool = False,
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -194,7 +196,7 @@ def lambda_consensus(
     n_workers = n_threads(n_jobs)
     seed = seed_sequence(random_state)
     seed_consensus, seed_sites = seed.spawn(2)
-    step = _Step(
+    round_consensus = _RoundConsensus(
         check_int("n_clusters", n_clusters, 1),
         check_choice("method", method, CONSENSUS),
         _method_options(method, method_options),
@@ -202,8 +204,8 @@ def lambda_consensus(
         | ({} if memory_limit is None else {"memory_limit": memory_limit}),
     )
     settings = SiteSettings(
-        step.n_clusters,
-        Told(lam, update),
+        round_consensus.n_clusters,
+        FeedbackState(lam, update),
         check_clusterer(clusterer, update),
         check_scale(scale),
         check_similarity(similarity),
@@ -212,7 +214,7 @@ def lambda_consensus(
         _rounds_kept(n_rounds, update) if feedback == "all" else 0,
     )
     sites = make_sites(X, settings, n_clusterers, projection, seed_sites)
-    choose_backend(backend, None, n_jobs)  # what is wrong is said before the work
+    choose_backend(backend, None, n_jobs)  # raises before the work if it cannot be had
     past = _Past(backend, n_jobs, bool(keep_ensembles))
     message: npt.NDArray[np.int32] | None = None
     n_workers = min(n_workers, len(sites))
@@ -227,16 +229,16 @@ def lambda_consensus(
                 partitions.append(labels)
                 advance(1, f"round {t}")
             ensemble = Ensemble.from_partitions(partitions)
-            past.add(step.run(ensemble), ensemble)
+            past.add(round_consensus.run(ensemble), ensemble)
             if past.repeated and stop_on_repeat:
                 break
-            told = past.labels[-1] if feedback == "consensus" else ensemble.labels
-            message = read_only(told)
+            sent = past.labels[-1] if feedback == "consensus" else ensemble.labels
+            message = read_only(sent)
     return past.result()
 
 
 @dataclass(frozen=True)
-class _Step:
+class _RoundConsensus:
     """The consensus of one round."""
 
     n_clusters: int
@@ -263,9 +265,9 @@ class _Step:
 
 @dataclass
 class _Past:
-    """What the rounds so far have come to."""
+    """The results of the rounds so far."""
 
-    backend: str
+    backend: str | Backend
     n_jobs: int | None
     keep_ensembles: bool
     last: Consensus | None = None
@@ -278,10 +280,10 @@ class _Past:
     ensembles: list[Ensemble] = field(default_factory=list)
 
     def add(self, result: Consensus, ensemble: Ensemble) -> None:
-        """Note the consensus of a round and the partitions it came from."""
+        """Record the consensus of a round and the partitions it came from."""
         labels = to_host(result.labels)
         self.repeated = bool(self.labels) and same_partition(self.labels[-1], labels)
-        self.last = result  # those before would hold their ensembles
+        self.last = result  # earlier ones would keep their ensembles in memory
         self.labels.append(labels)
         self.objectives.append(result.objective)
         self.values.append(result.value)
@@ -333,7 +335,7 @@ def _method_options(method: Any, given: Mapping[str, Any] | None) -> Mapping[str
 
 
 def _rounds_kept(n_rounds: int, update: str) -> int:
-    """Of how many rounds the last one has the feedback."""
+    """Return of how many rounds the last one has the feedback."""
     return n_rounds if update == "full" else min(1, n_rounds)
 
 
@@ -343,7 +345,8 @@ def _count_distinct(ensemble: Ensemble, weights: FloatArray, enough: int) -> int
     try:
         check_distinct_rows(ensemble, weights, enough, skip)
     except ValueError:
-        rows = np.delete(to_host(ensemble.codes)[weights > 0], skip, axis=1).T
+        useful = useful_partitions(ensemble.n_labels, weights)
+        rows = np.delete(to_host(ensemble.codes)[useful], skip, axis=1).T
         return len(np.unique(rows, axis=0))
     return enough
 
@@ -358,5 +361,5 @@ def same_partition(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     """
     if not np.array_equal(a < 0, b < 0):
         return False
-    pairs = np.unique(a.astype(np.int64) * (int(b.max()) + 2) + b)
-    return len(pairs) == len(np.unique(a)) == len(np.unique(b))
+    joint = np.unique(a.astype(np.int64) * (int(b.max()) + 2) + b)
+    return len(joint) == len(np.unique(a)) == len(np.unique(b))

@@ -9,18 +9,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.add_rem_add import bytes_beside, count_labels, score
-from gpu_consensus.backends.device_memory import ELSEWHERE, DeviceMemoryWarning
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
-from gpu_consensus.backends.protocol import Codes, Counts, Threshold
-from gpu_consensus.backends.streamed_codes import StreamedCodes
-from gpu_consensus.checks import FloatArray, IntArray, check_choice
-from gpu_consensus.loop.problem import Problem
-from gpu_consensus.memory import available_memory
+from gpu_consensus.backends.device_memory import (
+    ELSEWHERE,
+    DeviceMemoryError,
+    DeviceMemoryWarning,
+    memory_for,
+)
+from gpu_consensus.backends.numpy import n_threads
+from gpu_consensus.backends.protocol import Backend, Codes, Counts
+from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.methods.call import Shared, Task, open_task
-from gpu_consensus.progress import Advance, progress_bar
+from gpu_consensus.methods.climbs import (
+    Threshold,
+    climb_all,
+    climb_bytes,
+    count_labels,
+    score,
+)
 from gpu_consensus.result import Consensus
-from gpu_consensus.warn import warn
+from gpu_consensus.util.arrays import is_array, size_text
+from gpu_consensus.util.checks import FloatArray, IntArray, check_choice
+from gpu_consensus.util.memory import available_memory
+from gpu_consensus.util.progress import Advance, progress_bar
+from gpu_consensus.util.warn import warn
 
 _MATRIX = 1 << 30  # bytes, if nothing else is asked for
 _TILE = 1 << 22  # pairs counted at a time
@@ -37,7 +48,7 @@ def least_squares(
     threshold: float | str = 0.0,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -98,15 +109,20 @@ def least_squares(
     --------
     >>> import gpu_consensus as gpc
     >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 2, 1]])
-    >>> found = gpc.least_squares(ens)
-    >>> found.labels.tolist(), found.value
+    >>> result = gpc.least_squares(ens)
+    >>> result.labels.tolist(), result.value
     ([0, 0, 1, 1], 11.0)
     """
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task(
-        "least_squares", ensemble, n_clusters, shared, pairs=True, finds_n_clusters=True
+        "least_squares",
+        ensemble,
+        n_clusters,
+        shared,
+        compares_pairs=True,
+        finds_n_clusters=True,
     )
     codes, n_labels = _repeat(task)
     n, r = codes.shape[1], len(codes)
@@ -123,7 +139,7 @@ def least_squares(
         labels[members] = k
     counts = _count(task, codes, n_labels, labels, len(clusters))
     sizes = np.array([len(members) for members in clusters])
-    found = _worth(counts, sizes, fraction)
+    values = _worth(counts, sizes, fraction)
     left = np.flatnonzero(labels == len(clusters))
     if left.size:
         labels[left] = _nearest(codes[:, left], n_labels, counts, sizes)
@@ -134,10 +150,10 @@ def least_squares(
         labels,
         objective=float(count_labels(codes, n_labels).sum()) - value - n * shift,
         value=value,
-        history=found,
+        history=values,
         details={
             "sizes": sizes,
-            "b": found,
+            "b": values,
             "attached": int(left.size),
             "threshold": shift,
         },
@@ -196,12 +212,12 @@ def _as_threshold(threshold: Any, codes: Codes, n_labels: IntArray) -> Threshold
 def _find_clusters(
     task: Task, codes: Codes, n_labels: IntArray, threshold: Threshold, advance: Advance
 ) -> list[npt.NDArray[np.intp]]:
-    """Take out the best cluster again and again, until nothing or enough is left."""
-    backend, n = task.backend, codes.shape[1]
-    held = backend.hold(codes, bytes_beside(n))
-    similarity = _similarity(task, held, n_labels, advance)
+    """Take out the best cluster until no object is left, or there are enough."""
+    n = codes.shape[1]
+    resident = _resident(task, codes)
+    similarity = _similarity(task, resident, n_labels, advance)
     rest = np.arange(n)
-    there = rest  # the objects of `held` and `similarity`
+    there = rest  # the objects of `similarity`, or of `resident` without it
     # what is known of the climb from each object
     height = np.empty(n)
     reached = np.empty(n, dtype=np.intp)
@@ -216,11 +232,18 @@ def _find_clusters(
                 if similarity is not None:
                     keep = np.flatnonzero(np.isin(there, rest))
                     similarity = _keep(task, similarity, keep)
-                held = None  # its memory first
+                resident = None  # frees its memory first
                 left = np.ascontiguousarray(codes[:, rest])
-                held, there = backend.hold(left, bytes_beside(len(rest))), rest
-            climbs = backend.add_rem_add(
-                held, n_labels, starts, threshold, similarity, advance
+                resident = _resident(task, left) if similarity is None else left
+                there = rest
+            climbs = climb_all(
+                resident,
+                n_labels,
+                starts,
+                threshold,
+                similarity,
+                advance,
+                n_threads(task.n_jobs),
             )
             known = rest[~unknown[rest]]
             used, reached[known] = np.unique(reached[known], return_inverse=True)
@@ -238,7 +261,7 @@ def _find_clusters(
             ]
             reached[objects] = climbs.which + len(used)
             sets = np.concatenate([sets[used], fresh])
-            strayed[objects] = climbs.n_flips >= size  # something left on the way
+            strayed[objects] = climbs.n_flips >= size  # an object left on the way
         best = rest[height[rest].argmax()]
         packed = sets[reached[best]]
         members = np.unpackbits(packed, count=n).astype(np.bool_)
@@ -252,27 +275,37 @@ def _find_clusters(
     return clusters
 
 
-def _similarity(task: Task, held: Any, n_labels: IntArray, advance: Advance) -> Any:
+def _resident(task: Task, codes: Codes) -> Any:
+    """Return codes where the backend computes, all of them: climbs read any two."""
+    resident = task.backend.resident(codes, climb_bytes(codes.shape[1]))
+    if not is_array(resident):
+        raise DeviceMemoryError(
+            "the device has no memory left for the codes of least_squares, "
+            f"{size_text(codes.nbytes)}; {ELSEWHERE}."
+        )
+    return resident
+
+
+def _similarity(task: Task, resident: Any, n_labels: IntArray, advance: Advance) -> Any:
     """Return all a_lm where the backend computes, or None if they are too many."""
-    r, n = held.shape
+    r, n = resident.shape
     kind = np.uint8 if r <= 255 else np.uint16
     limit = task.memory_limit
     if limit is None:
         free = available_memory()
         limit = min(_MATRIX, (_MATRIX if free is None else free) // 4)
-    is_streamed = isinstance(held, StreamedCodes)  # the device is full without them
-    if is_streamed or 2 * n * n * np.dtype(kind).itemsize > limit:
+    if 2 * n * n * np.dtype(kind).itemsize > limit:
         return None
     backend = task.backend
     everyone = np.arange(n)
     step = max(1, _TILE // n)
     try:
-        with backend.memory_for(f"similarities of {n} objects", ELSEWHERE):
+        with memory_for(f"similarities of {n} objects", ELSEWHERE):
             matrix = backend.xp.empty((n, n), kind)
             for begin in range(0, n, step):
                 rows = everyone[begin : begin + step]
-                pairs = backend.coassociation(held, n_labels, rows, everyone)
-                matrix[begin : begin + step] = pairs.same.astype(kind)
+                same = backend.pairs(resident, n_labels, rows, everyone).same
+                matrix[begin : begin + step] = backend.to_device(same.astype(kind))
                 advance(0, f"similarities of {begin + len(rows)} objects")
     except MemoryError:  # a device may have less than the host
         _warn_of_counting(n)
@@ -283,7 +316,7 @@ def _similarity(task: Task, held: Any, n_labels: IntArray, advance: Advance) -> 
 def _keep(task: Task, similarity: Any, objects: IntArray) -> Any:
     """Return the similarities of some objects, or None if there is no memory."""
     try:
-        with task.backend.memory_for("similarities that stay", ELSEWHERE):
+        with memory_for("similarities that stay", ELSEWHERE):
             keep = task.backend.to_device(objects)
             # one side after the other: CuPy would make an index for every pair
             return similarity[keep][:, keep]
@@ -304,11 +337,10 @@ def _count(
     task: Task, codes: Codes, n_labels: IntArray, labels: IntArray, n_clusters: int
 ) -> Counts:
     """Count the labels of each cluster, (S, K); missing ones are 0."""
-    backend, offsets = task.backend, _offsets(n_labels)
-    nobody = np.empty(0, dtype=np.intp)
-    problem = Problem(backend, codes, offsets, n_clusters, nobody, task.memory_limit)
-    assignment = labels.astype(smallest_unsigned(n_clusters))[None]
-    counts: Counts = backend.to_host(problem.count(assignment))[:, 0].copy()
+    offsets = _offsets(n_labels)
+    counts: Counts = count_by_cluster(
+        task.backend, codes, offsets, labels, n_clusters, task.memory_limit
+    ).copy()
     counts[offsets[1:] - 1] = 0
     return counts
 
@@ -320,8 +352,11 @@ def _offsets(n_labels: IntArray) -> IntArray:
 def _worth(counts: Counts, sizes: IntArray, threshold: Threshold) -> FloatArray:
     """Return b of every cluster: sum_i sum_j n_kj^2 is its sum of a_lm."""
     totals = (counts**2).sum(axis=0)
-    pairs = zip(totals.tolist(), sizes.tolist(), strict=True)
-    return np.array([score(*pair, threshold) for pair in pairs]) / threshold[1]
+    scores = [
+        score(total, size, threshold)
+        for total, size in zip(totals.tolist(), sizes.tolist(), strict=True)
+    ]
+    return np.array(scores) / threshold[1]
 
 
 def _nearest(

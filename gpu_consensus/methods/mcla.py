@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.checks import FloatArray
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.graphs import Partitioner, choose_partitioner
-from gpu_consensus.graphs.graph_cut import Found
-from gpu_consensus.graphs.incidence import Incidence, make_incidence
+from gpu_consensus.graphs.graph_cut import GraphCut
+from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.graphs.kinds import Parts, Similarity, cut_weight
-from gpu_consensus.memory import check_memory
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.memory import check_memory
 
 _PAIR_BYTES = 48  # of two clusters: the graph, what it is made from, METIS's copies
 _CURE = "use hbgf, or fewer or coarser partitions"
@@ -27,7 +28,7 @@ def mcla(
     imbalance: float | None = 0.05,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -83,11 +84,18 @@ def mcla(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("mcla", ensemble, n_clusters, shared)
-    found = run_mcla(task, make_incidence(task), chosen, task.seed())
-    return task.result(found.labels, **found.outcome)
+    cut = run_mcla(
+        task,
+        task.incidence,
+        chosen,
+        task.seed(),
+    )
+    return task.result(cut.labels, **cut.outcome)
 
 
-def run_mcla(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -> Found:
+def run_mcla(
+    task: Task, incidence: Incidence, chosen: Partitioner, seed: int
+) -> GraphCut:
     """Cut the meta-graph and let objects choose; one label per labelled object."""
     n_pairs = len(incidence.sizes) ** 2
     check_memory("mcla", _PAIR_BYTES * n_pairs, task.memory_limit, _CURE)
@@ -95,15 +103,15 @@ def run_mcla(task: Task, incidence: Incidence, chosen: Partitioner, seed: int) -
     n_meta = min(task.k, graph.n_vertices)
     cut = chosen.cut(graph, load, n_meta, seed)
     meta = _by_first_cluster(cut.parts[vertex])
-    share, held = association(incidence, meta, n_meta)
+    share, n_containing = association(incidence, meta, n_meta)
     tied = share == share.max(axis=1, keepdims=True)
-    labels = np.where(tied, held, -1.0).argmax(axis=1)
+    labels = np.where(tied, n_containing, -1.0).argmax(axis=1)
     details = cut.details | {
         "meta_clusters": _by_partition(task, incidence, meta),
         "n_ties": int(incidence.copies[tied.sum(axis=1) > 1].sum()),
     }
     objective = cut_weight(graph, cut.parts, n_meta)
-    return Found(labels[incidence.row], objective, details)
+    return GraphCut(labels[incidence.row], objective, details)
 
 
 def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
@@ -125,12 +133,12 @@ def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
     counted = diags_array(incidence.copies.astype(float)) @ incidence.matrix
     common = (incidence.matrix.T @ counted).tocoo()
     a, b = common.row, common.col
-    # clusters of one partition share no object: beside these, only loops
+    # clusters of one partition share no object, so it adds only loops
     jaccard = common.data / (sizes[a] + sizes[b] - common.data)
     same = jaccard == 1
     equal = coo_array((jaccard[same], (a[same], b[same])), shape=common.shape)
-    n_vertices, found = connected_components(equal, directed=False)
-    vertex: Parts = found.astype(np.intp)
+    n_vertices, components = connected_components(equal, directed=False)
+    vertex: Parts = components.astype(np.intp)
     tie, a, b = jaccard * weight[a] * weight[b], vertex[a], vertex[b]
     apart = a != b
     edges = tie[apart], (a[apart], b[apart])
@@ -143,8 +151,8 @@ def meta_graph(incidence: Incidence) -> tuple[Similarity, FloatArray, Parts]:
 
 
 def _sums(index: Parts, values: FloatArray, n_sums: int) -> FloatArray:
-    found = np.bincount(index, weights=values, minlength=n_sums)
-    return np.asarray(found, dtype=np.float64)
+    sums = np.bincount(index, weights=values, minlength=n_sums)
+    return np.asarray(sums, dtype=np.float64)
 
 
 def association(
@@ -164,12 +172,12 @@ def association(
     share : ndarray of shape (m, n_meta)
         For each distinct row the mean over the clusters of the meta-cluster: 1 if all
         contain it.
-    held : ndarray of shape (m, n_meta)
+    n_containing : ndarray of shape (m, n_meta)
         How many of them contain it.
     """
     member = incidence.cluster_copies[:, None] * np.eye(n_meta)[meta]
-    held = np.asarray(incidence.matrix @ member)
-    return held / member.sum(axis=0), held
+    n_containing = np.asarray(incidence.matrix @ member)
+    return n_containing / member.sum(axis=0), n_containing
 
 
 def _by_first_cluster(parts: Parts) -> Parts:

@@ -1,4 +1,4 @@
-"""The mixture of multinomials behind EM: its two steps, and what it says of objects."""
+"""The mixture of multinomials behind EM: its two steps, and what it predicts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.numpy_backend import NumpyBackend
+from gpu_consensus.backends.numpy import NumpyBackend
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts
-from gpu_consensus.checks import FloatArray
-from gpu_consensus.loop.problem import Problem
-from gpu_consensus.loop.segments import Segments
+from gpu_consensus.backends.segments import Segments, present_marginals
+from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.methods.call import Task
 from gpu_consensus.result import Centroids
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.weights import vote_weights
 
 _SEED_DOUBT = 0.2  # share of a seed's mass that is spread over all components
 _HIGH, _LOW = 10, 40  # bits behind the point in the two halves of an exact sum
@@ -45,26 +46,14 @@ class Model:
 
     def __init__(self, task: Task, floor: float) -> None:
         ens = task.ensemble
-        self.problem = Problem(
-            task.backend,
-            ens.codes,
-            ens.offsets,
-            task.k,
-            np.empty(0, dtype=np.intp),
-            task.memory_limit,
+        self.blocks = CodeBlocks(
+            task.backend, ens.codes, ens.offsets, task.memory_limit
         )
         self.n_samples = ens.n_samples
         self.n_clusters = task.k
         self.floor = floor
-        self.segments = Segments(ens.offsets)
-        self.marginals = ens.marginals.copy()
-        self.marginals[self.segments.missing] = 0
-        # equal weights are the plain model
-        self.exponents = (
-            np.ones(ens.n_partitions)
-            if task.equal_weights
-            else task.weights * ens.n_partitions
-        )
+        self.segments, self.marginals, _ = present_marginals(ens.offsets, ens.marginals)
+        self.exponents = vote_weights(task.weights)  # equal ones: the plain model
 
     def from_labels(self, assignment: Assignment) -> Mixture:
         """Return the mixtures of softened seeds (R, n); K means not counted.
@@ -73,9 +62,10 @@ class Model:
         objects, of which a fifth is then spread evenly. With all objects counted that
         is an M step from responsibilities 0.8 + 0.2 / K and 0.2 / K.
         """
-        counts = self.problem.count(self.problem.backend.to_device(assignment))
-        counts = self.problem.backend.to_host(counts)
-        sizes = self.problem.cluster_sizes(counts)
+        counts = self.blocks.backend.to_host(
+            self.blocks.count(assignment, self.n_clusters)
+        )
+        sizes = self._sizes(counts)
         counted = np.maximum(sizes.sum(axis=1, keepdims=True), 1)
         scale = (1.0 - _SEED_DOUBT) * self.n_samples / counted
         even = _SEED_DOUBT / self.n_clusters
@@ -86,17 +76,22 @@ class Model:
 
     def from_responsibilities(self, responsibilities: FloatArray) -> Mixture:
         """Return the one mixture that follows from given responsibilities (n, K)."""
-        backend = self.problem.backend
+        backend = self.blocks.backend
         total: Any = 0
-        for rows, codes in self.problem.blocks(self.n_clusters):
+        for rows, codes in self.blocks.blocks(self.n_clusters):
             z = backend.to_device(np.ascontiguousarray(responsibilities[rows, None]))
-            total = total + backend.soft_count(codes, self.problem.offsets, z)
+            total = total + backend.soft_count(codes, self.blocks.offsets, z)
         return self.maximise(backend.to_host(total))
 
     def maximise(self, counts: Counts) -> Mixture:
         """M step: the mixtures of greatest likelihood for soft counts (S, R, K)."""
-        sizes = self.problem.cluster_sizes(counts)
+        sizes = self._sizes(counts)
         return self._fitted(counts.astype(np.float64), sizes.astype(np.float64))
+
+    def _sizes(self, counts: Counts) -> Counts:
+        """Return the mass of every component, (R, K): partition 0 has all of it."""
+        sizes: Counts = counts[: self.blocks.offsets[1]].sum(axis=0)
+        return sizes
 
     def _fitted(self, counts: FloatArray, sizes: FloatArray) -> Mixture:
         filled = self.segments.filled(counts, self.marginals)
@@ -112,7 +107,7 @@ class Model:
         """Return log alpha, and v log theta with 0 for missing labels."""
         with np.errstate(divide="ignore"):
             alpha, theta = np.log(mixture.alpha), np.log(mixture.theta)
-        theta *= self.segments.spread(self.exponents)[:, None, None]
+        theta *= self.segments.to_labels(self.exponents)[:, None, None]
         theta[self.segments.missing] = 0.0
         return Mixture(alpha, theta)
 
@@ -122,19 +117,21 @@ class Model:
         Responsibilities live for one block of objects. Both sums are of integers, so
         that no cut of the objects changes them.
         """
-        backend, offsets = self.problem.backend, self.problem.offsets
+        backend, offsets = self.blocks.backend, self.blocks.offsets
         xp = backend.xp
         counts: Any = 0
-        found: Any = 0
+        likelihoods: Any = 0
         for _, codes, score in self._scores(mixture):
             top = score.max(axis=2)
             score -= top[:, :, None]
             xp.exp(score, out=score)
             mass = score.sum(axis=2)
-            found = found + _exact_halves(xp, top + xp.log(mass))
+            likelihoods = likelihoods + _exact_halves(xp, top + xp.log(mass))
             score /= mass[:, :, None]
             counts = counts + backend.soft_count(codes, offsets, score)
-        soft, halves = backend.bring(counts, found)  # the one copy from a device
+        soft, halves = backend.to_host(
+            counts, likelihoods
+        )  # the one copy from a device
         totals = [(high << (_LOW - _HIGH)) + low for high, low in halves.T.tolist()]
         return soft, np.array([total / 2.0**_LOW for total in totals])
 
@@ -153,13 +150,13 @@ class Model:
 
     def _scores(self, mixture: Mixture) -> Iterator[tuple[slice, Codes, Any]]:
         """Yield log alpha + sum_i v_i log theta, (rows, R, K), block by block."""
-        backend = self.problem.backend
+        backend = self.blocks.backend
         logarithms = self.logarithms(mixture)
         both = np.concatenate([logarithms.theta, logarithms.alpha[None]])
         there = backend.to_device(both)
         theta, alpha = there[:-1], there[-1]
-        for rows, codes in self.problem.blocks(alpha.size):
-            score = backend.scores(codes, self.problem.offsets, theta)
+        for rows, codes in self.blocks.blocks(alpha.size):
+            score = backend.scores(codes, self.blocks.offsets, theta)
             score += alpha
             yield rows, codes, score
 
@@ -189,7 +186,7 @@ def fit_shares(n: Any, segments: Segments, usable: Any, floor: float) -> FloatAr
     while True:
         rest = 1.0 - floor * segments.sum(low.astype(np.float64))
         whole = segments.sum(np.where(low, 0.0, n)) / rest
-        share = np.where(low, floor, n / segments.spread(whole))
+        share = np.where(low, floor, n / segments.to_labels(whole))
         below = usable & ~low & (share < floor)
         if not below.any():
             return np.where(usable, share, 0.0)
@@ -222,7 +219,7 @@ class MixtureCentroids(Centroids):
         codes = ens.encode(labels)
         score = NumpyBackend().scores(codes, ens.offsets, self.log_theta)[:, 0]
         best = (score + self.log_alpha).argmax(axis=1)
-        found: npt.NDArray[np.int32] = best.astype(np.int32)
+        result: npt.NDArray[np.int32] = best.astype(np.int32)
         absent = codes[self.useful] == ens.n_labels[self.useful, None]
-        found[absent.all(axis=0)] = -1
-        return found
+        result[absent.all(axis=0)] = -1
+        return result

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.call import Shared, open_task
@@ -25,7 +26,7 @@ def qmi(
     max_iter: int = 100,
     refine: bool | str = "auto",
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,

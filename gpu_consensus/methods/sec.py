@@ -10,15 +10,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.arrays import to_host
-from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
-from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.ensemble import Ensemble, as_ensemble
+from gpu_consensus.backends.protocol import Backend, Counts, Table
+from gpu_consensus.backends.recipe import TableRecipe, make_tables, sec_weights
+from gpu_consensus.backends.segments import (
+    LabelSums,
+    exact_sums,
+    label_sums,
+    present_marginals,
+)
+from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
-from gpu_consensus.loop.problem import Rule
-from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
+from gpu_consensus.loop.rule import Rule
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.weights import are_equal
 
 
 def sec(
@@ -30,7 +37,7 @@ def sec(
     n_init: int = 20,
     max_iter: int = 100,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -92,7 +99,7 @@ def sec(
     [1, 1, 1]
     """
     ens, partition_weights = as_ensemble(ensemble, weights)
-    if np.ptp(partition_weights) > 1e-12:
+    if not are_equal(partition_weights):
         raise ValueError(
             "weights differ between partitions, which sec does not know; leave them "
             "out, or use kcc."
@@ -103,7 +110,7 @@ def sec(
             "'partition' or 'random'."
         )
     n, r = ens.n_samples, ens.n_partitions
-    if n * n * r >= 2**63:  # said before the door reads so many labels
+    if n * n * r >= 2**63:  # raised before so many labels are read
         raise ValueError(
             f"n_samples={n} with n_partitions={r} is too large for sec, whose weights "
             "would pass 2^63; use kcc."
@@ -125,10 +132,9 @@ class SecRule(Rule):
         label_sums: Callable[..., LabelSums] = label_sums,
     ) -> None:
         n, r = ensemble.n_samples, ensemble.n_partitions
-        self.segments = Segments(ensemble.offsets)
-        self.marginals = ensemble.marginals.copy()
-        self.marginals[self.segments.missing] = 0
-        self.present = self.segments.sum(self.marginals)
+        self.segments, self.marginals, self.present = present_marginals(
+            ensemble.offsets, ensemble.marginals
+        )
         self.complete = not ensemble.n_missing.any()
         self.object_weight = np.zeros(n, dtype=np.int64)
         n_labels = np.zeros(n, dtype=np.int64)
@@ -153,77 +159,28 @@ class SecRule(Rule):
         known = n_labels > 0
         self.constant = math.fsum(n_labels[known] / self.object_weight[known])
         self._sums = label_sums
-        self.recipe = TableRecipe(
+        self.recipe: TableRecipe = TableRecipe(
             "SEC",
             self.segments.offsets,
             self.marginals,
             np.ones(r),
-            norm=self._norm,
-            row_utility=None if self.complete else "SEC_ROW",
-            row_sum=self._row_sum if self.complete else None,
             present_weight=self.present_weight,
+            row="sum" if self.complete else "labels",
         )
 
-    def cluster_weight(
-        self, counts: Counts, absent: Counts | None
-    ) -> tuple[IntArray, npt.NDArray[np.bool_], LabelSums]:
-        """Return W_k^(i), (r, R, K), where a cluster has no member, and label sums.
-
-        W of a cluster without a member present is the weight of all objects present,
-        to go with the marginals.
-        """
-        sums = self._sums(self.segments.offsets, counts, self.marginals)
-        weight = np.repeat(sums.heavy.sum(axis=0)[None], len(self.present), axis=0)
-        if not self.complete:
-            assert absent is not None
-            weight = weight - absent
-        empty = sums.size == 0
-        full = np.where(empty, self.present_weight[:, None, None], weight)
-        return full, empty, sums
-
-    def _norm(self, counts: Counts, absent: Counts | None) -> FloatArray:
-        return np.maximum(self.cluster_weight(counts, absent)[0], 1).astype(np.float64)
-
-    def _row_sum(self, counts: Counts, absent: Counts | None) -> Table:
-        """Return sum_i A_k / W_k^2, (R, K): one sum for all rows of complete data."""
-        weight, empty, sums = self.cluster_weight(counts, absent)
-        alone = self.segments.sum(self.marginals * self.marginals)
-        square = np.where(empty, alone[:, None, None], sums.square).sum(axis=0)
-        whole = np.maximum(weight[0], 1)
-        return as_table(np.asarray(square / whole / whole))
-
-    def table(
+    def full_table(
         self, counts: Counts, absent: Counts | None
     ) -> tuple[Table, Table | None]:
-        """Return -2 n_kj / W_k^(i), and A_k / (W_k^(i))^2 (summed where complete)."""
-        table, row_table = self.full_table(counts, absent)
-        return table, self._row_sum(counts, absent) if self.complete else row_table
-
-    def full_table(self, counts: Counts, absent: Counts | None) -> tuple[Table, Table]:
         """As ``table``, with a row for every label: new objects may have gaps."""
-        weight = self.cluster_weight(counts, absent)[0]
-        n = self.segments.filled(counts, self.marginals)
-        norm = self.segments.spread(np.maximum(weight, 1).astype(np.float64))
-        square = self.segments.spread(self.segments.sum(n * n))
-        return self._finish(-(2.0 * (n / norm))), self._finish(square / norm / norm)
-
-    def _finish(self, values: FloatArray) -> Table:
-        table = as_table(values)
-        table[self.segments.missing] = 0.0
-        table[self.segments.spread(self.present == 0)] = 0.0
-        return table
+        return make_tables(self.recipe._replace(row="labels"), counts, absent)
 
     def objective(self, counts: Counts, absent: Counts | None) -> FloatArray:
         """Return sum_l r_l / w_l - sum_i sum_k A_k / W_k^(i), (R,)."""
-        weight, empty, sums = self.cluster_weight(counts, absent)
+        sums = self._sums(self.segments.offsets, counts, self.marginals)
+        weight = sec_weights(self.recipe, sums, absent)
         gain = sums.square / np.maximum(weight, 1)
-        gain[empty] = 0.0
-        return np.array(
-            [
-                self.constant - math.fsum(gain[:, q].ravel())
-                for q in range(gain.shape[1])
-            ]
-        )
+        gain[sums.size == 0] = 0.0
+        return self.constant - exact_sums(gain)
 
     def value(self, objective: float, n_samples: int) -> float:
         """Return (1/n) sum_i sum_k A_k / W_k^(i)."""

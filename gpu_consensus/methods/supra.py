@@ -8,18 +8,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.checks import check_int
-from gpu_consensus.contingency import Encoded, contingency, information
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.ensemble.contingency import (
+    EncodedClustering,
+    contingency,
+    information,
+)
 from gpu_consensus.graphs import Partitioner, choose_partitioner
-from gpu_consensus.graphs.graph_cut import Found
-from gpu_consensus.graphs.incidence import Incidence, make_incidence
+from gpu_consensus.graphs.graph_cut import GraphCut
+from gpu_consensus.graphs.incidence import Incidence
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.cspa import run_cspa
 from gpu_consensus.methods.hgpa import run_hgpa
 from gpu_consensus.methods.mcla import run_mcla
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import check_int
 
-Run = Callable[[Task, Incidence, Partitioner, int], Found]
+Run = Callable[[Task, Incidence, Partitioner, int], GraphCut]
 
 _RUNS: dict[str, Run] = {"cspa": run_cspa, "hgpa": run_hgpa, "mcla": run_mcla}
 
@@ -33,7 +38,7 @@ def supra(
     imbalance: float | None = 0.05,
     weights: Any = None,
     on_unlabelled: str = "raise",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
     random_state: Any = None,
@@ -86,8 +91,11 @@ def supra(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("supra", ensemble, n_clusters, shared)
-    incidence, seed = make_incidence(task), task.seed()
-    found: dict[str, Found] = {}
+    incidence, seed = (
+        task.incidence,
+        task.seed(),
+    )
+    cuts: dict[str, GraphCut] = {}
     skipped: dict[str, str] = {}
     n_distinct = len(incidence.copies)
     for name, run in _RUNS.items():
@@ -98,22 +106,22 @@ def supra(
             )
             continue
         try:
-            found[name] = run(task, incidence, chosen, seed)
+            cuts[name] = run(task, incidence, chosen, seed)
         except MemoryError as error:
             if name != "cspa":
                 raise
             skipped[name] = str(error)
-    anmi = {name: average_nmi(task, one.labels) for name, one in found.items()}
+    anmi = {name: average_nmi(task, one.labels) for name, one in cuts.items()}
     winner = max(anmi, key=lambda name: anmi[name])
     details = {
-        **found[winner].details,
+        **cuts[winner].details,
         "winner": winner,
         "anmi": anmi,
-        "partitioners": {n: one.details["partitioner"] for n, one in found.items()},
+        "partitioners": {n: one.details["partitioner"] for n, one in cuts.items()},
         "skipped": skipped,
     }
     return task.result(
-        found[winner].labels,
+        cuts[winner].labels,
         objective=1.0 - anmi[winner],
         value=anmi[winner],
         details=details,
@@ -129,11 +137,11 @@ def average_nmi(task: Task, labels: npt.NDArray[np.intp]) -> float:
     labels : ndarray of shape (n_labelled,)
         0-based.
     """
-    consensus = Encoded(labels, int(labels.max()) + 1, "labels")
+    consensus = EncodedClustering(labels, int(labels.max()) + 1, "labels")
     total = weight = 0.0
     codes = task.codes
     for i, k_i in enumerate(task.ensemble.n_labels.tolist()):
-        partition = Encoded(codes[i], k_i, f"partition {i}")
+        partition = EncodedClustering(codes[i], k_i, f"partition {i}")
         table = contingency(partition, consensus)
         h, h_consensus, vi = information(table)
         share = float(task.weights[i]) * table.n_samples

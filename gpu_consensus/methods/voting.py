@@ -7,18 +7,24 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpu_consensus.backends.protocol import Counts, Table, TableRecipe
-from gpu_consensus.checks import FloatArray, IntArray
-from gpu_consensus.ensemble import Ensemble
-from gpu_consensus.loop.problem import Rule
-from gpu_consensus.loop.segments import LabelSums, Segments, as_table, label_sums
+from gpu_consensus.backends.protocol import Counts
+from gpu_consensus.backends.recipe import TableRecipe
+from gpu_consensus.backends.segments import (
+    LabelSums,
+    exact_sums,
+    label_sums,
+    present_marginals,
+)
+from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.loop.rule import Rule
+from gpu_consensus.util.checks import FloatArray
 
 
 class _Votes(Rule):
     """What both rules share: marginals for absent clusters, and the total weight."""
 
     _utility: str
-    """What a recipe calls the rule."""
+    """The name of the rule in a recipe."""
 
     def __init__(
         self,
@@ -27,10 +33,9 @@ class _Votes(Rule):
         label_sums: Callable[..., LabelSums] = label_sums,
     ) -> None:
         self.weights = weights
-        self.segments = Segments(ensemble.offsets)
-        self.marginals = ensemble.marginals.copy()
-        self.marginals[self.segments.missing] = 0
-        self.present = self.segments.sum(self.marginals)
+        self.segments, self.marginals, self.present = present_marginals(
+            ensemble.offsets, ensemble.marginals
+        )
         self.total = math.fsum(weights * self.present)
         self._sums = label_sums
         self.recipe = TableRecipe(
@@ -41,23 +46,9 @@ class _Votes(Rule):
         """Sum counts over the labels of each partition."""
         return self._sums(self.segments.offsets, counts, self.marginals)
 
-    def filled(self, counts: Counts) -> IntArray:
-        """Counts, with the marginal for clusters that have no member present."""
-        return self.segments.filled(counts, self.marginals)
-
-    def finish(self, cost: FloatArray) -> Table:
-        """Weigh the costs; missing labels and absent partitions cost nothing."""
-        table = as_table(self.segments.spread(self.weights)[:, None, None] * cost)
-        table[self.segments.missing] = 0.0
-        table[self.segments.spread(self.present == 0)] = 0.0
-        return table
-
     def sums(self, per_cluster: FloatArray) -> FloatArray:
         """Add (r, R, K) up over partitions and clusters, exactly."""
-        weighted = self.weights[:, None, None] * per_cluster
-        return np.array(
-            [math.fsum(weighted[:, q].ravel()) for q in range(weighted.shape[1])]
-        )
+        return exact_sums(self.weights[:, None, None] * per_cluster)
 
     def value(self, objective: float, n_samples: int) -> float:
         """Return the weighted share of labels that agree."""
@@ -69,21 +60,10 @@ class IvcRule(_Votes):
 
     _utility = "IVC"
 
-    def table(self, counts: Counts, absent: Counts | None = None) -> tuple[Table, None]:
-        """Return w_i [j is not the majority of cluster k], (S, R, K)."""
-        n, segments = self.filled(counts), self.segments
-        n[segments.missing] = -1
-        row = np.arange(len(n))[:, None, None]
-        most = n == segments.spread(segments.max(n))
-        first = np.minimum.reduceat(
-            np.where(most, row, len(n)), segments.starts, axis=0
-        )
-        return self.finish(np.asarray(row != segments.spread(first), dtype=float)), None
-
     def objective(self, counts: Counts, absent: Counts | None = None) -> FloatArray:
         """Return the weighted Hamming distance to the majorities, (R,)."""
-        found = self.label_sums(counts)
-        return self.sums((found.size - found.most).astype(np.float64))
+        sums = self.label_sums(counts)
+        return self.sums((sums.size - sums.most).astype(np.float64))
 
 
 class IpvcRule(_Votes):
@@ -92,13 +72,7 @@ class IpvcRule(_Votes):
     monotone = False
     _utility = "IPVC"
 
-    def table(self, counts: Counts, absent: Counts | None = None) -> tuple[Table, None]:
-        """Return w_i (1 - m_kj), (S, R, K)."""
-        n, segments = self.filled(counts), self.segments
-        size = np.maximum(segments.sum(n), 1)
-        return self.finish(1.0 - n / segments.spread(size)), None
-
     def objective(self, counts: Counts, absent: Counts | None = None) -> FloatArray:
         """Return sum (1 - m) over all labels, (R,)."""
-        found = self.label_sums(counts)
-        return self.sums(found.size - found.square / np.maximum(found.size, 1))
+        sums = self.label_sums(counts)
+        return self.sums(sums.size - sums.square / np.maximum(sums.size, 1))

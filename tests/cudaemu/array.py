@@ -18,8 +18,8 @@ from cudaemu.stream import Stream, deferred, get_current_stream, submit
 # Methods of the package's arrays that NumPy may run on the memory: they change nothing,
 # and the shape of their result depends on no value.
 METHODS = frozenset({
-    "all", "any", "argmax", "astype", "copy", "max", "min", "reshape", "std", "sum",
-    "view",
+    "all", "any", "argmax", "astype", "copy", "diagonal", "max", "min", "reshape",
+    "std", "sum", "view",
 })  # fmt: skip  # one name a line would hide the rest
 # Arguments of NumPy's reductions that CuPy's lack.
 _NOT_OF_REDUCTIONS = frozenset({"where", "initial"})

@@ -26,6 +26,7 @@ A_DEVICE = (DeviceSpec(),)
 # The modules that a program may import; a situation replaces all of them.
 MODULES = (
     "cupy", "cupy.cuda", "cupy.cuda.runtime", "cupy.cuda.driver", "cupy.cuda.compiler",
+    "cupy.cuda.memory",
     "cupy.cuda.nvrtc", "cupyx",
 )  # fmt: skip  # one name a line would hide the rest
 # Functions of CuPy that do what NumPy's do.
@@ -114,6 +115,7 @@ def _surface(machine: Machine) -> dict[str, dict[str, object]]:
         },
         "cupy.cuda.driver": {"CUDADriverError": errors.CUDADriverError},
         "cupy.cuda.compiler": {"CompileException": errors.CompileException},
+        "cupy.cuda.memory": {"OutOfMemoryError": errors.OutOfMemoryError},
         "cupy.cuda.nvrtc": {"getVersion": lambda: (12, 9)},
         "cupyx": {"empty_pinned": functools.partial(_empty_pinned, machine)},
     }

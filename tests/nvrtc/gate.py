@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
-from gpu_consensus.backends.cuda_source import (
+from gpu_consensus.backends.cupy.source import (
     OPTIONS,
     Kernel,
     all_kernels,

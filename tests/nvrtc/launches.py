@@ -7,21 +7,18 @@ those that a user's device would see, however the backend finds them.
 
 import functools
 import math
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
 from cudaemu import DeviceSpec, installed, make_cupy
 
-from gpu_consensus.backends import (
-    cuda_add_rem_add,
-    cuda_launcher,
-    cupy_backend,
-)
-from gpu_consensus.backends.cuda_source import Kernel
-from gpu_consensus.backends.numpy_backend import smallest_unsigned
-from gpu_consensus.backends.protocol import TableRecipe
+from gpu_consensus.backends.cupy import backend as cupy_backend
+from gpu_consensus.backends.cupy import launcher as cuda_launcher
+from gpu_consensus.backends.cupy.source import Kernel
+from gpu_consensus.backends.numpy import smallest_unsigned
+from gpu_consensus.backends.recipe import TableRecipe
+from gpu_consensus.methods import climbs
 from nvrtc.architectures import Architecture
 
 
@@ -121,26 +118,22 @@ def _every_primitive(
     offsets = np.arange(partitions + 1) * (labels + 1)
     codes = cupy.zeros((partitions, n_samples), code)
     assignment = cupy.zeros((restarts, n_samples), smallest_unsigned(clusters))
-    counts = backend.count(codes, offsets, assignment, clusters)
-    backend.recount(codes, offsets, assignment, assignment, counts)
-
-    backend.weigh(codes, offsets, assignment, cupy.zeros(n_samples, np.int64), clusters)
-
-    def norm(counts: np.ndarray) -> np.ndarray:
-        return np.ones((partitions, *counts.shape[1:]))
-
+    counts = cupy.zeros((int(offsets[-1]), restarts, clusters), np.int64)
+    absent = cupy.zeros((partitions, restarts, clusters), np.int64)
+    weight = cupy.zeros(n_samples, np.int64)
+    for before in (None, assignment):
+        backend.count(codes, offsets, before, assignment, counts, weight, absent)
     for utility in ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC"):
         recipe = TableRecipe(
             utility,
             offsets,
             np.ones(offsets[-1], np.int64),
             np.ones(partitions),
-            power=5,
-            norm=norm if utility == "LP" else None,
-            row_utility="SEC_ROW" if utility == "SEC" else None,
+            power=5 if utility == "LP" else 0,
             present_weight=np.ones(partitions, np.int64) if utility == "SEC" else None,
+            row="labels" if utility == "SEC" else None,
         )
-        backend.table(SimpleNamespace(recipe=recipe), counts, None)
+        backend.table(recipe, counts)
     table = cupy.zeros(counts.shape, np.float32)
     weight = cupy.full(n_samples, 1, np.float32)
     backend.assign(codes, offsets, table)
@@ -151,8 +144,8 @@ def _every_primitive(
     backend.soft_count(codes, offsets, shares)
     objects = np.arange(n_samples)
     k_i = np.full(partitions, labels)
-    backend.coassociation(codes, k_i, objects, objects)
+    backend.pairs(codes, k_i, objects, objects)
     for similarity in (None, cupy.zeros((n_samples, n_samples), code)):
         # no kernel runs, so that nothing says who joined whom
-        with mock.patch.object(cuda_add_rem_add, "resolve"):
-            backend.add_rem_add(codes, k_i, objects, (0, 1), similarity)
+        with mock.patch.object(climbs, "resolve"):
+            climbs.climb_all(codes, k_i, objects, (0, 1), similarity)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from readme_tables import table
 
-from gpu_consensus.backends.cuda_source import (
+from gpu_consensus.backends.cupy.source import (
     all_kernels,
     measuring_kernels,
     source,

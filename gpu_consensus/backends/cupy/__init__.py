@@ -1,0 +1,1 @@
+"""The CUDA backend: our kernels, launched through CuPy."""

@@ -1,0 +1,1 @@
+"""Basic partitions from features: on the host or on a device."""

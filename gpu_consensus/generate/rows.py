@@ -1,0 +1,374 @@
+"""Rows as k-means wants them: measured once, then shared by all partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+METRICS = ("euclidean", "cosine")
+DENSE_BYTES = 1 << 18  # of scores in memory at a time, so that they stay in the cache
+SPARSE_BYTES = 1 << 24  # cutting sparse rows copies them, so cut seldom
+SUM_ROWS = 4096  # summed in float32 before rounding errors would be seen
+ORIGIN_ROWS = 1024  # looked at to find where the data lies
+
+Labels = npt.NDArray[np.int32]
+Floats = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Features in the form that turns k-means into one product and an argmax.
+
+    Euclidean: dense rows are moved to an origin amid the data, so that a common offset
+    does not eat the digits, and all rows are divided by a power of two, so that no
+    square overflows. Cosine: rows have unit length, or are zero. Sparse rows keep
+    only the columns in use.
+
+    Attributes
+    ----------
+    X : ndarray or scipy CSR of shape (n_samples, n_columns)
+        Dense Euclidean rows have a last column of ones: with minus half the square of
+        a centroid below it, one product gives the scores.
+    half : ndarray of shape (n_samples,)
+        Half the square of each row.
+    metric : str
+        One of ``METRICS``.
+    n_features : int
+        Columns of the features these rows were made from.
+    origin : ndarray of shape (n_features,) or None
+        What was subtracted.
+    exponent : int
+        Of the power of two that divided.
+    used : ndarray of shape (n_features,), bool, or None
+        Which columns were kept.
+    """
+
+    X: Any
+    half: Floats
+    metric: str
+    n_features: int
+    origin: Floats | None = None
+    exponent: int = 0
+    used: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def coordinates(self) -> Any:
+        """The rows without the column of ones."""
+        return self.X if self.used is not None else self.X[:, : self.n_features]
+
+    @property
+    def subtracts(self) -> bool:
+        """Whether small distances come from differences: cheap and exact here."""
+        return self.metric == "euclidean" and self.used is None
+
+    @property
+    def slack(self) -> float:
+        """Relative error that the squared distance of equal rows may show.
+
+        It is |x|^2 + |y|^2 - 2 x.y, where digits cancel.
+        """
+        return 64 * float(np.finfo(self.half.dtype).eps)
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Rows:
+        """Return some of the rows, in the same coordinates."""
+        return replace(self, X=self.X[rows], half=self.half[rows])
+
+    def dense(self, rows: npt.NDArray[np.intp]) -> Floats:
+        """Return some rows as points, such as first centroids."""
+        points = self.coordinates[rows]
+        return np.asarray(points.toarray() if is_sparse(points) else points)
+
+    def has_direction(self) -> npt.NDArray[np.bool_]:
+        """Return which rows can be or move a centroid: for "cosine" those not zero."""
+        if self.metric == "cosine":
+            return np.asarray(self.half > 0)
+        return np.ones(self.n_samples, dtype=bool)
+
+    def distances(self, chosen: npt.NDArray[np.intp]) -> Floats:
+        """Return half the squared distance of every row from each of the chosen.
+
+        Shape (n_chosen, n_samples), never below 0. What lies within rounding error of
+        0 is 0; dense Euclidean rows that may do so are subtracted, hence 0 only if
+        equal.
+        """
+        points = self.X[chosen]
+        if is_sparse(self.X):
+            products = (self.X @ points.toarray().T).T
+        else:
+            if self.subtracts:
+                points[:, -1] = 0  # the column of ones does not count here
+            products = _product(points, self.X.T)
+        reach = self.half + self.half[chosen, None]
+        distances = np.asarray(reach - products)
+        small = distances <= self.slack * reach
+        if self.subtracts:
+            near, row = np.nonzero(small)
+            for begin in range(0, len(row), self.n_samples):  # all may be equal
+                a, b = near[begin:][: self.n_samples], row[begin:][: self.n_samples]
+                distances[a, b] = _half_squares(self.X[b] - self.X[chosen[a]])
+        else:
+            distances[small] = 0
+        return distances
+
+    def misfits(self, labels: Labels, centroids: Floats) -> Floats:
+        """Return half the squared distance of every row from its nearest centroid.
+
+        ``labels`` are those of :func:`assign`. What lies within rounding error of 0
+        is 0.
+        """
+        if self.subtracts:
+            distances = _half_squares(self.coordinates - centroids[labels])
+            distances[distances <= self.slack**2 * self.half] = 0
+            return distances
+        # of unit length, so half squares of row and centroid make one
+        own = 1 if self.metric == "cosine" else self.half
+        best = [scores.max(axis=1) for _, scores in _score_blocks(self, centroids)]
+        distances = np.asarray(own - np.concatenate(best))
+        distances[distances <= self.slack * 2 * self.half] = 0
+        return distances
+
+    def centroids_out(self, centroids: Floats) -> Floats:
+        """Express centroids in the coordinates of the features."""
+        if self.used is not None:
+            wide = np.zeros((len(centroids), self.n_features), dtype=centroids.dtype)
+            wide[:, self.used] = centroids
+            centroids = wide
+        if self.metric == "cosine":
+            return centroids
+        if self.origin is None:
+            return np.asarray(np.ldexp(centroids, self.exponent))
+        if self.exponent > 0:  # the range of large numbers may be no float
+            moved = centroids + np.ldexp(self.origin, -self.exponent)
+            return np.asarray(np.ldexp(moved, self.exponent))
+        return np.asarray(np.ldexp(centroids, self.exponent) + self.origin)
+
+    def centroids_in(self, centroids: Floats) -> Floats:
+        """Express centroids given in the coordinates of the features in these."""
+        if self.metric == "cosine":
+            moved = centroids
+        elif self.origin is None:
+            moved = np.ldexp(centroids, -self.exponent)
+        else:
+            moved = _moved(centroids, self.origin, self.exponent)
+        moved = moved if self.used is None else moved[:, self.used]
+        return np.asarray(moved, dtype=self.half.dtype)
+
+
+def prepare(X: Any, metric: str, dtype: Any = None) -> Rows:
+    """Measure checked features for k-means.
+
+    Parameters
+    ----------
+    X : ndarray or scipy CSR of shape (n_samples, n_features)
+        Finite numbers; left as they are.
+    metric : {"euclidean", "cosine"}
+        What near means.
+    dtype : dtype, optional
+        Of the arithmetic; by default that of ``X``, if it is float32, else float64.
+
+    Returns
+    -------
+    Rows
+
+    Examples
+    --------
+    >>> rows = prepare(np.array([[1e6, 0.0], [1e6, 3.0], [1e6, 4.0]]), "euclidean")
+    >>> centroids = rows.centroids_in(np.array([[1e6, 1.0], [1e6, 4.0]]))
+    >>> assign(rows, centroids).tolist()
+    [0, 1, 1]
+    """
+    dtype = float_type(X) if dtype is None else np.dtype(dtype)
+    if is_sparse(X):
+        return _prepare_sparse(X, metric, dtype)
+    n, d = X.shape
+    step = max(1, SPARSE_BYTES // (8 * d))
+    blocks = [slice(begin, begin + step) for begin in range(0, n, step)]
+    if metric == "cosine":
+        inverse = inverse_norms(X)[:, None]
+        unit = np.empty((n, d), dtype=dtype)
+        for rows in blocks:
+            unit[rows] = X[rows] * inverse[rows]
+        return Rows(unit, _half_squares(unit), metric, d)
+    wide = float_type(X)
+    origin = np.median(X[:: -(-n // ORIGIN_ROWS)], axis=0).astype(wide)
+    # halves, because the range of what a float can hold is no float
+    reach = np.maximum(X.max(axis=0) / 2 - origin / 2, origin / 2 - X.min(axis=0) / 2)
+    exponent = 1 + _exponent(reach.max())
+    moved = np.empty((n, d + 1), dtype=dtype)
+    for rows in blocks:
+        moved[rows, :d] = _moved(X[rows].astype(wide), origin, exponent)
+    moved[:, d] = 1
+    half = _half_squares(moved[:, :d])
+    return Rows(moved, half, metric, d, origin, exponent)
+
+
+def _prepare_sparse(X: Any, metric: str, dtype: np.dtype[Any]) -> Rows:
+    used = np.bincount(X.indices, minlength=X.shape[1]) > 0
+    exponent = 0
+    if metric == "cosine":
+        data = X.data * np.repeat(inverse_norms(X), np.diff(X.indptr))
+    else:
+        exponent = _exponent(np.abs(X.data).max(initial=0))
+        data = np.ldexp(X.data, -exponent)
+    indices = (np.cumsum(used) - 1).astype(X.indices.dtype)[X.indices]
+    parts = (data.astype(dtype), indices, X.indptr)
+    narrow = type(X)(parts, shape=(X.shape[0], int(used.sum())))
+    squares = type(X)((parts[0] ** 2, indices, X.indptr), shape=narrow.shape)
+    half = squares @ np.full(narrow.shape[1], 0.5, dtype=dtype)
+    return Rows(narrow, half, metric, X.shape[1], None, exponent, used)
+
+
+def assign(rows: Rows, centroids: Floats) -> Labels:
+    """Return the nearest centroid of each row; ties go to the lowest.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows to label.
+    centroids : ndarray of shape (n_clusters, n_columns)
+        In the coordinates of ``rows``; of unit length for "cosine".
+
+    Returns
+    -------
+    labels : ndarray of shape (n_samples,), int32
+    """
+    labels = np.empty(rows.n_samples, dtype=np.int32)
+    for part, scores in _score_blocks(rows, centroids):
+        labels[part] = scores.argmax(axis=1)
+    return labels
+
+
+def _score_blocks(rows: Rows, centroids: Floats) -> Iterator[tuple[slice, Floats]]:
+    """Yield ``x . c - |c|^2 / 2``, for "cosine" ``x . c``, for one block of rows."""
+    X, k = rows.X, len(centroids)
+    sparse = is_sparse(X)
+    columns = np.ascontiguousarray(centroids.T)
+    bias = None
+    if rows.metric == "euclidean":
+        bias = _half_squares(centroids)
+        if not sparse:
+            columns = np.vstack([columns, -bias])
+    limit = SPARSE_BYTES if sparse else DENSE_BYTES
+    step = max(256, limit // (k * columns.itemsize))
+    for begin in range(0, rows.n_samples, step):
+        part = slice(begin, begin + step)
+        scores = _product(X[part] if step < rows.n_samples else X, columns)
+        if sparse and bias is not None:
+            scores -= bias
+        yield part, scores
+
+
+def _product(a: Any, b: Any) -> Any:
+    """Multiply matrices that are known to be finite.
+
+    Some BLAS kernels read beyond the end of a row, without any effect on the result but
+    "invalid value encountered" if that happens to be no number.
+    """
+    with np.errstate(invalid="ignore"):
+        return a @ b
+
+
+def sums(rows: Rows, codes: npt.NDArray[Any], n_clusters: int) -> Floats:
+    """Sum the rows of each cluster, in row order; code ``n_clusters`` means none.
+
+    Long sums are computed in float64: in float32 a million equal numbers are off by
+    percents.
+    """
+    from scipy.sparse import coo_array, csc_array
+
+    X, n = rows.X, rows.n_samples
+    if is_sparse(X):
+        owners = np.repeat(codes, np.diff(X.indptr))
+        shape = (n_clusters + 1, X.shape[1])
+        data = X.data.astype(np.float64)
+        summed = coo_array((data, (owners, X.indices)), shape=shape).toarray()
+        return np.asarray(summed[:n_clusters], dtype=X.dtype)
+    total = np.zeros((n_clusters + 1, X.shape[1]))
+    step = max(SUM_ROWS, 4 * n_clusters)
+    for begin in range(0, n, step):
+        part, own = X[begin : begin + step], codes[begin : begin + step]
+        entries = (np.ones(len(own), dtype=X.dtype), own, np.arange(len(own) + 1))
+        total += csc_array(entries, shape=(n_clusters + 1, len(own))) @ part
+    return np.asarray(total[:n_clusters, : rows.n_features], dtype=X.dtype)
+
+
+def means(rows: Rows, codes: npt.NDArray[Any], previous: Floats) -> Floats:
+    """Return the centroid of each cluster, of unit length for "cosine".
+
+    A cluster without rows, or whose directions cancel out, keeps its previous one.
+    """
+    k = len(previous)
+    centroids = sums(rows, codes, k)
+    if rows.metric == "cosine":
+        size = np.sqrt(np.einsum("ij,ij->i", centroids, centroids, dtype=np.float64))
+        kept = np.flatnonzero(size <= rows.slack)
+    else:
+        size = np.bincount(codes, minlength=k)[:k].astype(np.float64)
+        kept = np.flatnonzero(size == 0)
+    size[kept] = 1
+    centroids /= size[:, None].astype(centroids.dtype)
+    centroids[kept] = previous[kept]
+    return centroids
+
+
+def inverse_norms(X: Any) -> Floats:
+    """One over the length of each row, 0 for a zero row."""
+    with np.errstate(over="ignore"):
+        if is_sparse(X):
+            squares = X.astype(np.float64)
+            squares.data **= 2
+            norms = np.sqrt(squares @ np.ones(X.shape[1]))
+        else:
+            norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+    if not np.isfinite(norms).all():
+        row = int(np.flatnonzero(~np.isfinite(norms))[0])
+        raise ValueError(
+            f"row {row} of X is too long for metric='cosine'; divide X by a constant."
+        )
+    inverse = np.zeros(norms.shape)
+    directed = norms > np.finfo(float_type(X)).tiny
+    inverse[directed] = 1 / norms[directed]
+    return inverse
+
+
+def check_directions(X: Any, rows: Rows) -> None:
+    """Raise if no row of ``X`` has a direction although not all of it is zero."""
+    if not rows.has_direction().any() and (X.data if is_sparse(X) else X).any():
+        raise ValueError(
+            "the rows of X are too short for metric='cosine'; multiply X by a constant."
+        )
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether ``X`` is a scipy sparse matrix or array."""
+    return hasattr(X, "tocsr")
+
+
+def float_type(X: Any) -> np.dtype[Any]:
+    """Return float32 for float32, float64 for all else."""
+    return np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+
+
+def _moved(points: Floats, origin: Floats, exponent: int) -> Floats:
+    """Subtract the origin and divide by a power of two, in the order that is safe."""
+    if exponent > 0:  # the range of large numbers may be no float
+        return np.asarray(np.ldexp(points, -exponent) - np.ldexp(origin, -exponent))
+    return np.asarray(np.ldexp(points - origin, -exponent))
+
+
+def _half_squares(X: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", X, X) / 2)
+
+
+def _exponent(largest: Any) -> int:
+    """Return e with largest <= 2^e, within what a float64 can be divided by."""
+    return int(np.clip(np.frexp(float(largest))[1], -1000, 1000))

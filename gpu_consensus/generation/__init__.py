@@ -1,1 +1,0 @@
-"""The parts of ``generate_partitions``: what a partition sees, clusters and keeps."""

@@ -1,0 +1,320 @@
+"""Objects in this process: one backend, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.numpy import smallest_unsigned
+from gpu_consensus.backends.protocol import Assignment, Codes, Counts, Table
+from gpu_consensus.loop.code_blocks import CodeBlocks
+from gpu_consensus.loop.hashing import hash_assignments
+from gpu_consensus.loop.rows import Seeds, Tally
+from gpu_consensus.util.arrays import to_host
+
+
+class LocalRows:
+    """The objects of an ensemble; see :class:`gpu_consensus.loop.rows.Rows`.
+
+    Parameters
+    ----------
+    blocks : CodeBlocks
+    n_clusters : int
+    skip : ndarray of int
+        Objects without any label, ascending; they are never counted.
+    row_weight : ndarray of shape (n,), float32, optional
+        Goes with row tables.
+    absent_weight : ndarray of shape (n,), int64, optional
+        Summed over the members that have no label in a partition.
+    hashed : bool, default False
+        Whether to hash assignments, so that repeats are seen.
+    """
+
+    def __init__(
+        self,
+        blocks: CodeBlocks,
+        n_clusters: int,
+        skip: npt.NDArray[np.intp],
+        *,
+        row_weight: npt.NDArray[np.float32] | None = None,
+        absent_weight: npt.NDArray[np.int64] | None = None,
+        hashed: bool = False,
+    ) -> None:
+        self.blocks = blocks
+        self.n_clusters = n_clusters
+        self.skip = skip
+        self.hashed = hashed
+        self._row_weight = blocks.per_range(row_weight)
+        self._weighs_absent = absent_weight is not None
+        self._absent_weight = blocks.per_range(absent_weight)
+        self._is_skipped = blocks.per_range(self._skipped() if skip.size else None)
+        # assignments (n,) of the restarts that are not at work, by restart
+        self._stored: dict[int, Assignment] = {}
+        # those at work: assignments (A, n) and counts
+        self._restarts: list[int] = []
+        self._current: Any = None
+        self._previous: Any = None
+        self._counts: Any = None
+        self._absent: Any = None
+        # careful seeding: the lowest score of each object so far, and who was drawn
+        self._nearest = np.empty(0, dtype=np.float32)
+        self._drawn: list[int] = []
+
+    def _skipped(self) -> npt.NDArray[np.bool_]:
+        skipped = np.zeros(self.blocks.n_samples, dtype=np.bool_)
+        skipped[self.skip] = True
+        return skipped
+
+    def start(self, first: Sequence[Seeds] | Assignment) -> None:
+        """See :class:`Rows`."""
+        if not isinstance(first, np.ndarray):
+            first = np.stack([self._seeded(seeds) for seeds in first])
+        there = self.blocks.backend.to_device(first)
+        self._stored = dict(enumerate(there))
+        self._restarts = []
+
+    def _seeded(self, seeds: Seeds) -> Assignment:
+        """Return the assignment (n,) that seeds stand for, on the host."""
+        kind = smallest_unsigned(self.n_clusters)
+        if seeds.partition < 0:
+            row = np.full(self.blocks.n_samples, self.n_clusters, dtype=kind)
+        else:
+            codes = to_host(self.blocks.codes[seeds.partition])
+            row = seeds.cluster_of.astype(kind)[codes]
+        row[seeds.objects] = seeds.clusters
+        return row
+
+    def take(self, restarts: list[int]) -> Tally:
+        """See :class:`Rows`."""
+        xp = self.blocks.backend.xp
+        known = self._restarts
+        if not known or not set(restarts) <= set(known):
+            for a, q in enumerate(known):
+                self._stored[q] = self._current[a]
+            stored = [self._stored.pop(q) for q in restarts]
+            shape = (len(stored), self.blocks.n_samples)
+            self._current = xp.empty(shape, stored[0].dtype)
+            self._previous = xp.empty(shape, stored[0].dtype)
+            for row, assignment in zip(self._current, stored, strict=True):
+                row[...] = assignment
+            self._restarts = list(restarts)
+            self._count_all()
+        elif restarts != known:
+            places = [known.index(q) for q in restarts]
+            for a, q in enumerate(known):
+                if q not in restarts:
+                    self._stored[q] = self._current[a].copy()
+            self._current = xp.ascontiguousarray(self._current[places])
+            self._previous = xp.ascontiguousarray(self._previous[places])
+            self._counts = xp.ascontiguousarray(self._counts[:, places])
+            if self._absent is not None:
+                self._absent = xp.ascontiguousarray(self._absent[:, places])
+            self._restarts = list(restarts)
+        nobody = xp.zeros(len(restarts), dtype=np.int64)
+        return self._tally(self._current, self._counts, self._absent, nobody)
+
+    def _count_all(self) -> None:
+        blocks, xp = self.blocks, self.blocks.backend.xp
+        n_restarts = len(self._restarts)
+        self._counts = blocks.zeros(n_restarts, self.n_clusters)
+        if self._weighs_absent:
+            shape = (len(blocks.codes), n_restarts, self.n_clusters)
+            self._absent = xp.zeros(shape, dtype=np.int64)
+        for rows, codes in blocks.blocks(n_restarts):
+            self._count(rows, codes, None, self._current[:, rows])
+
+    def _count(
+        self, rows: slice, codes: Codes, before: Assignment | None, after: Assignment
+    ) -> None:
+        self.blocks.backend.count(
+            codes,
+            self.blocks.offsets,
+            before,
+            after,
+            self._counts,
+            self._absent_weight(rows),
+            self._absent,
+        )
+
+    def _tally(
+        self, assignment: Assignment, counts: Any, absent: Any, moved: Any
+    ) -> Tally:
+        """Return the tally of some restarts, in one copy from the device."""
+        backend, hashes = self.blocks.backend, None
+        if self.hashed:
+            hashes = hash_assignments(backend.xp, assignment, self.n_clusters)
+        here, absent_here, moved, hashes = backend.to_host(
+            counts, absent, moved, hashes
+        )
+        # every object that counts has one code in partition 0
+        sizes = here[: self.blocks.offsets[1]].sum(axis=0)
+        return Tally(here, absent_here, sizes, moved, hashes, counts, absent)
+
+    def step(self, table: Table, row_table: Table | None) -> Tally:
+        """See :class:`Rows`."""
+        xp, n_samples = self.blocks.backend.xp, self.blocks.n_samples
+        moved = xp.zeros(len(self._restarts), dtype=np.int64)
+        whole = self._previous
+        for rows, codes in self.blocks.blocks(len(self._restarts)):
+            before = self._current[:, rows]
+            after = self._assign(rows, codes, table, row_table)
+            self._count(rows, codes, before, after)
+            moved += (before != after).sum(axis=1)
+            if rows == slice(0, n_samples):
+                whole = after
+            else:
+                whole[:, rows] = after
+        self._previous, self._current = self._current, whole
+        return self._tally(self._current, self._counts, self._absent, moved)
+
+    def _assign(
+        self, rows: slice, codes: Codes, table: Table, row_table: Table | None
+    ) -> Assignment:
+        backend = self.blocks.backend
+        after = backend.assign(
+            codes,
+            self.blocks.offsets,
+            table,
+            row_weight=self._row_weight(rows),
+            row_table=row_table,
+        ).assignment
+        low, high = np.searchsorted(self.skip, (rows.start, rows.stop))
+        if high > low:
+            # not by an index: CuPy would make one for every entry, and wait for it
+            none = after.dtype.type(self.n_clusters)
+            after = backend.xp.where(self._is_skipped(rows), none, after)
+        return after
+
+    def back(self, restart: int) -> None:
+        """See :class:`Rows`."""
+        a = self._restarts.index(restart)
+        self._change(a, self._previous[a])
+
+    def fill(
+        self,
+        restart: int,
+        clusters: npt.NDArray[np.intp],
+        table: Table,
+        row_table: Table | None,
+    ) -> Tally:
+        """See :class:`Rows`."""
+        a = self._restarts.index(restart)
+        counts = to_host(self._counts[: self.blocks.offsets[1], a])
+        sizes = counts.sum(axis=0)  # every object has one code in partition 0
+        # at most one object of each cluster has to stay behind, and one more of each
+        # cluster that gave one away
+        candidates = self._worst(table, row_table, 3 * self.n_clusters)
+        assignment = self._current[a].copy()
+        for k in clusters:
+            l = next(l for l in candidates if sizes[int(assignment[l])] > 1)
+            sizes[int(assignment[l])] -= 1
+            sizes[k] += 1
+            assignment[l] = k
+        return self._change(a, assignment)
+
+    def _change(self, a: int, assignment: Assignment) -> Tally:
+        """Give one restart at work another assignment (n,); return its tally."""
+        backend, xp = self.blocks.backend, self.blocks.backend.xp
+        before, after = self._current[a : a + 1], assignment[None]
+        counts = xp.ascontiguousarray(self._counts[:, a : a + 1])
+        absent = None
+        if self._absent is not None:
+            absent = xp.ascontiguousarray(self._absent[:, a : a + 1])
+        for rows, codes in self.blocks.blocks(1):
+            backend.count(
+                codes,
+                self.blocks.offsets,
+                before[:, rows],
+                after[:, rows],
+                counts,
+                self._absent_weight(rows),
+                absent,
+            )
+        self._counts[:, a : a + 1] = counts
+        if self._absent is not None:
+            self._absent[:, a : a + 1] = absent
+        moved = (before != after).sum(axis=1)
+        self._current[a] = assignment
+        return self._tally(after, counts, absent, moved)
+
+    def _worst(self, table: Table, row_table: Table | None, number: int) -> list[int]:
+        """Return the objects that fit their cluster worst, worst first."""
+        backend = self.blocks.backend
+        worst = np.empty(0, dtype=np.intp)
+        score = np.empty(0, dtype=np.float32)
+        for rows, codes in self.blocks.blocks(1):
+            best = backend.assign(
+                codes,
+                self.blocks.offsets,
+                table,
+                row_weight=self._row_weight(rows),
+                row_table=row_table,
+                best=True,
+            ).best
+            objects = np.arange(rows.start, rows.stop)
+            labelled = np.isin(objects, self.skip, invert=True, assume_unique=True)
+            worst = np.concatenate([worst, objects[labelled]])
+            score = np.concatenate([score, backend.to_host(best)[0][labelled]])
+            order = np.argsort(-score, kind="stable")[:number]
+            worst, score = worst[order], score[order]
+        return [int(l) for l in worst]
+
+    def draw(
+        self, rng: np.random.Generator, table: Table | None = None
+    ) -> tuple[int, Codes]:
+        """See :class:`Rows`; scores are scaled to integers, whose sums are exact."""
+        backend = self.blocks.backend
+        labelled = np.delete(np.arange(self.blocks.n_samples), self.skip)
+        if table is None:
+            self._nearest = np.zeros(self.blocks.n_samples, dtype=np.float32)
+            self._nearest[labelled] = np.inf
+            l = int(labelled[rng.integers(labelled.size)])
+            self._drawn = [l]
+            return l, to_host(self.blocks.codes[:, l])
+        nearest = self._nearest
+        for rows, codes in self.blocks.blocks(1):
+            score = backend.assign(codes, self.blocks.offsets, table, best=True).best
+            lowest = backend.to_host(score)[0]
+            np.minimum(nearest[rows], lowest, out=nearest[rows])
+        nearest[self._drawn] = 0
+        largest = float(nearest.max())
+        if largest > 0:
+            ends = np.cumsum((nearest * (2.0**31 / largest)).astype(np.int64))
+            l = int(np.searchsorted(ends, rng.integers(ends[-1]), side="right"))
+        else:  # all others are equal to one that was drawn
+            rest = np.setdiff1d(labelled, self._drawn, assume_unique=True)
+            l = int(rest[rng.integers(rest.size)])
+        self._drawn.append(l)
+        return l, to_host(self.blocks.codes[:, l])
+
+    def labels(self, restart: int) -> Assignment:
+        """See :class:`Rows`."""
+        return np.array(to_host(self._assignment(restart)))
+
+    def _assignment(self, restart: int) -> Any:
+        if restart in self._restarts:
+            return self._current[self._restarts.index(restart)]
+        return self._stored[restart]
+
+    def put(self, restart: int, assignment: Assignment) -> None:
+        """Give a restart another assignment (n,), made on the host.
+
+        For work on one object after another, which only one process can do; the counts
+        of this restart are made anew when it is taken.
+        """
+        if restart in self._restarts:
+            for a, q in enumerate(self._restarts):
+                self._stored[q] = self._current[a]
+            self._restarts = []
+        self._stored[restart] = self.blocks.backend.to_device(assignment)
+
+    def counts(self, restart: int) -> Counts:
+        """Return the counts of one restart, (S, K), on the host."""
+        single = self._assignment(restart)[None]
+        counts: Counts = self.blocks.backend.to_host(
+            self.blocks.count(single, self.n_clusters)
+        )
+        return np.ascontiguousarray(counts[:, 0])

@@ -1,0 +1,71 @@
+"""What ``assign`` reads, counted from the addresses of its real text in check mode."""
+
+import cudaemu
+import pytest
+import traffic
+from readme_tables import stored
+from traffic import RESIDENT, TILED, Shape, measure
+
+from gpu_consensus.backends.cupy import compile as cuda_compile
+from gpu_consensus.backends.cupy.source import all_kernels, source
+
+
+@pytest.fixture(scope="module")
+def measured():
+    cudaemu.require_compiler()
+    return traffic.measure_all()
+
+
+def test_every_form_is_measured(measured):
+    forms = {shape.plan.kernel for shape in measured}
+    assert forms == {kernel for kernel in all_kernels() if kernel.name == "assign"}
+    both = {(shape.row_table, shape.resident) for shape in measured}
+    assert len(both) == 6
+
+
+def test_the_inner_loop_has_no_bank_conflicts(measured):
+    for shape, found in measured.items():
+        assert found.wavefronts <= 1.1, shape
+
+
+def test_traffic_is_ideal_or_there_is_a_reason(measured):
+    for shape, found in measured.items():
+        shared, labels, reasons = traffic.expected(shape)
+        assert found.shared_bytes == pytest.approx(shared), shape
+        assert found.shared_loads == pytest.approx(shared / 16), shape
+        assert found.label_bytes == pytest.approx(labels), shape
+        ideal = shared == 4 and labels == (1 if shape.code == "u8" else 2)
+        assert ideal == (reasons == ""), shape
+
+
+# per (row, partition, cluster), and per (row, partition)
+@pytest.mark.parametrize(
+    ("shape", "shared", "labels"),
+    [
+        (Shape("u8", 1, 32, 0, RESIDENT), 4, 1),
+        (Shape("u16", 1, 16, 0, TILED), 4, 2),
+        (Shape("u8", 1, 10, 0, RESIDENT), 6.4, 1),
+        (Shape("u8", 1, 32, 2, RESIDENT), 8, 2),
+        (Shape("u8", 1, 32, 0, TILED, filled=2 / 3), 6, 1.5),
+        (Shape("u8", 1, 32, 0, TILED, n_labels=255), 4, 2),
+    ],
+)
+def test_numbers_found_by_hand(measured, shape, shared, labels):
+    assert measured[shape].shared_bytes == pytest.approx(shared)
+    assert measured[shape].label_bytes == pytest.approx(labels)
+
+
+def test_the_table_of_the_readme_is_fresh(measured):
+    advice = f"cuda_kernels/README.md is stale; run: {traffic.COMMAND}"
+    assert stored(traffic.SECTION) == traffic.render(measured), advice
+
+
+def test_without_the_swizzle_lanes_wait_for_each_other(monkeypatch):
+    cudaemu.require_compiler()
+    text = source("assign")
+    plain = text.replace("(copy * CHUNKS + turn) * 16", "copy * CHUNKS * 16").replace(
+        "((t / 4) ^ turn)", "(t / 4)"
+    )
+    assert plain.count("turn") < text.count("turn")
+    monkeypatch.setattr(cuda_compile, "source", lambda name: plain)
+    assert measure(Shape("u8", 1, 32, 0, RESIDENT)).wavefronts > 5
