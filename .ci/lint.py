@@ -6,7 +6,8 @@ It runs with the Python it is called with, on Linux, macOS and Windows::
     python .ci/lint.py                    # every rule
     python .ci/lint.py --fix format cuda  # let the formatters write
 
-``types`` needs the package's dependencies too: ``pip install -e ".[test]"``.
+``types`` and ``native`` need the package's dependencies too, ``pip install -e
+".[test]"``; ``native`` also a C compiler, and is skipped where there is none.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def commands(fix: bool) -> dict[str, list[list[str]]]:
         "format": [["ruff", "format", *([] if fix else ["--check"])]],
         "types": [["mypy"]],
         "cuda": [["clang-format", *(["-i"] if fix else ["-n", "-Werror"]), *cpp]],
+        "native": [["python", ".ci/native.py"]],
         "files": [
             *(
                 ["check-jsonschema", "--builtin-schema", schema, *files(pattern)]
@@ -86,6 +88,8 @@ def wrong_versions() -> list[str]:
 def run(command: list[str]) -> bool:
     """Run a command of this environment in the root; return whether it passed."""
     program = shutil.which(command[0], path=sysconfig.get_path("scripts"))
+    if command[0] == "python":  # this one, which need not be beside its scripts
+        program = sys.executable
     if program is None:
         sys.exit(f"{command[0]} is not beside {sys.executable}.")
     print("$", *command[:4], *(["..."] if len(command) > 4 else []), flush=True)

@@ -5,8 +5,13 @@ On Linux, macOS and Windows, with the Python it is called with::
     python -m pip install --group release    # pip 25.1 or newer
     python .ci/release.py build              # dist/: sdist and wheel, checked
     python .ci/release.py build --tag v0.1.0 # and that this is the version of the tag
+    python .ci/release.py build --wheel      # the wheel alone
     python .ci/release.py test               # the tests, against the wheel of dist/
     python .ci/release.py test tests/methods/test_kcc.py
+
+A wheel is for all versions of Python and one platform, whose compiled code it has. On
+Linux the ziglang wheel compiles it, whatever compiler there is: zig links for an old
+glibc, which the name manylinux promises.
 """
 
 from __future__ import annotations
@@ -49,19 +54,25 @@ def check_tag(tag: str) -> None:
         sys.exit(f"CHANGELOG.md should have a dated section [{version()}].")
 
 
-def build(tag: str | None) -> None:
-    """Make ``dist/`` anew: the sdist, and from it the wheel."""
+def build(tag: str | None, wheel_only: bool) -> None:
+    """Make ``dist/`` anew: the sdist, and from it the wheel; or the wheel alone."""
     if tag is not None:
         check_tag(tag)
     shutil.rmtree(DIST, ignore_errors=True)
-    run(sys.executable, "-m", "build", "--outdir", DIST, ROOT)
+    kinds = ["--wheel"] if wheel_only else []
+    # hatch_build.py asks for zig where it finds no compiler
+    env = {"PATH": "", "CC": ""} if sys.platform == "linux" else {}
+    run(sys.executable, "-m", "build", *kinds, "--outdir", DIST, ROOT, env=env)
     run(sys.executable, "-m", "twine", "check", "--strict", *sorted(DIST.iterdir()))
+    (wheel,) = DIST.glob("*.whl")
+    wanted = "manylinux" if sys.platform == "linux" else "py3-none-"
+    if wanted not in wheel.name or wheel.name.endswith("-none-any.whl"):
+        sys.exit(f"{wheel.name} should be a {wanted} wheel with compiled code.")
 
 
 def test(arguments: list[str]) -> None:
     """Run the tests of the sdist on the wheel, in a folder without the package."""
     (sdist,) = DIST.glob("*.tar.gz")
-    (wheel,) = DIST.glob("*.whl")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         with tarfile.open(sdist) as archive:
@@ -74,17 +85,25 @@ def test(arguments: list[str]) -> None:
         venv.create(folder / "venv", with_pip=True)
         scripts = sysconfig.get_path("scripts", "venv", {"base": str(folder / "venv")})
         python = Path(scripts) / "python"
-        run(python, "-m", "pip", "install", "-q", f"{wheel}[test]")
+        pip = (python, "-m", "pip", "--disable-pip-version-check")
+        # of the wheels of all platforms, the one that pip would take here
+        only = ("--no-deps", "--no-index", "--only-binary", ":all:")
+        here = ("--find-links", DIST, "--dest", folder)
+        run(*pip, "download", "-q", *only, *here, f"gpu-consensus=={version()}")
+        (wheel,) = folder.glob("*.whl")
+        run(*pip, "install", "-q", f"{wheel}[test]")
         where = "import gpu_consensus; print(gpu_consensus.__file__)"
         run(python, "-c", where, cwd=source)
         run(python, "-m", "pytest", *(arguments or ["tests"]), cwd=source)
 
 
-def run(*command: str | Path, cwd: Path = ROOT) -> None:
+def run(
+    *command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None
+) -> None:
     """Run a command without this process's Python settings, or end as it ended."""
-    env = {key: value for key, value in os.environ.items() if key[:6] != "PYTHON"}
+    kept = {key: value for key, value in os.environ.items() if key[:6] != "PYTHON"}
     words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, env=env, check=False)
+    done = subprocess.run(words, cwd=cwd, env=kept | (env or {}), check=False)
     if done.returncode:
         sys.exit(done.returncode)
 
@@ -95,6 +114,7 @@ def main() -> None:
     steps = parser.add_subparsers(dest="step", required=True)
     making = steps.add_parser("build", help="make dist/ and check it")
     making.add_argument("--tag", help="the tag, which should be v and the version")
+    making.add_argument("--wheel", action="store_true", help="the wheel alone")
     steps.add_parser("test", help="test the wheel of dist/; more goes to pytest")
     arguments, rest = parser.parse_known_args()
     if arguments.step == "test":
@@ -102,7 +122,7 @@ def main() -> None:
     elif rest:
         parser.error(f"unknown arguments: {' '.join(rest)}")
     else:
-        build(arguments.tag)
+        build(arguments.tag, arguments.wheel)
 
 
 if __name__ == "__main__":

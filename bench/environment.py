@@ -13,7 +13,7 @@ from typing import Any
 import gpu_consensus as gpc
 from gpu_consensus.util.hardware import cpu_model, memory_gb
 
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
+_PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
 def describe() -> dict[str, Any]:

@@ -31,8 +31,8 @@ def draw_throughput(result: dict[str, Any], path: Path) -> None:
     sizes = sorted({row["labels"] for row in rows})
     panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
     lines = {
-        "numba": "numba",
-        "numba_all": "numba, all threads",
+        "native": "native",
+        "native_all": "native, all threads",
         "c": "C loop",
         "numpy": "numpy",
         "memory": "codes at memory speed",

@@ -61,11 +61,11 @@ _COLUMNS = [
     Column("columns", "columns"),
     Column("labels", "labels per partition"),
     Column("equal", "equal to numpy"),
-    Column("numba", "numba, G lookups/s", ".2f"),
-    Column("numba_all", "on all threads", ".2f"),
+    Column("native", "native, G lookups/s", ".2f"),
+    Column("native_all", "on all threads", ".2f"),
     Column("numpy", "numpy", ".2f"),
     Column("c", "C loop", ".2f"),
-    Column("ratio", "numba / C", ".2f"),
+    Column("ratio", "native / C", ".2f"),
     Column("memory", "codes read at memory speed", ".0f"),
 ]
 
@@ -73,7 +73,7 @@ _COLUMNS = [
 def limit_table(context: Context) -> Table:
     """Measure ``assign`` at several widths, on one thread, beside a plain C loop."""
     table = Table("throughput", "assign against the limits of the machine", _COLUMNS)
-    reason = why_unavailable("numba")
+    reason = why_unavailable("native")
     if reason:
         table.skipped = [Skipped("throughput", reason)]
         return table
@@ -135,8 +135,8 @@ def _measure(
     table = rng.normal(size=shape).astype(np.float32)
     out = np.empty((n_restarts, n), dtype=np.uint8)
     backends = {
-        "numba": choose_backend("numba", None, 1),
-        "numba_all": choose_backend("numba", None),
+        "native": choose_backend("native", None, 1),
+        "native_all": choose_backend("native", None),
         "numpy": choose_backend("numpy", None, 1),
     }
     results: dict[str, Any] = {}
@@ -163,7 +163,7 @@ def _measure(
         "labels": labels,
         "equal": all(np.array_equal(answers[0], other) for other in answers),
         **speed,
-        "ratio": speed["numba"] / speed["c"] if loop is not None else None,
+        "ratio": speed["native"] / speed["c"] if loop is not None else None,
         "memory": columns * bandwidth / codes.itemsize / 1e9,
     }
 

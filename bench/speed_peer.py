@@ -48,7 +48,7 @@ class Peer:
         self.X = one_hot(self.ensemble)
         self.n_clusters = n_clusters
         self.messages = messages
-        self.backend = "numpy" if why_unavailable("numba") else "numba"
+        self.backend = "numpy" if why_unavailable("native") else "native"
 
     def kcc(self, **options: Any) -> gpc.Consensus:
         """Run kcc as k-means: utility c, random objects as seeds, no refinement."""

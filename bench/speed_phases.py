@@ -29,7 +29,7 @@ _STAGES = {
     "objective": ("label_sums",),
 }
 _MOST_EXPONENT = 1.05
-_FIRST_CALL = 1.0
+_FIRST_CALL = 0.5
 _REPEATS = 5
 
 
@@ -44,8 +44,8 @@ def quiet(call: Callable[[], Any]) -> tuple[float, Any]:
 
 @contextmanager
 def stage_seconds() -> Iterator[dict[str, float]]:
-    """Count the seconds that the numba backend spends in each stage."""
-    from gpu_consensus.backends.numba_backend import NumbaBackend
+    """Count the seconds that the native backend spends in each stage."""
+    from gpu_consensus.backends.native.backend import NativeBackend
 
     seconds = dict.fromkeys(_STAGES, 0.0)
     depth = [0]
@@ -64,18 +64,18 @@ def stage_seconds() -> Iterator[dict[str, float]]:
         return call
 
     kept = {
-        name: getattr(NumbaBackend, name)
+        name: getattr(NativeBackend, name)
         for names in _STAGES.values()
         for name in names
     }
     try:
         for stage, names in _STAGES.items():
             for name in names:
-                setattr(NumbaBackend, name, timed(kept[name], stage))
+                setattr(NativeBackend, name, timed(kept[name], stage))
         yield seconds
     finally:
         for name, method in kept.items():
-            setattr(NumbaBackend, name, method)
+            setattr(NativeBackend, name, method)
 
 
 def share_table(context: Context) -> Table:
@@ -84,8 +84,8 @@ def share_table(context: Context) -> Table:
     columns += [Column("seconds", "s", ".3f")]
     columns += [Column(stage, stage, ".0%") for stage in (*_STAGES, "rest")]
     table = Table("shares", "Shares of the stages", columns)
-    if why_unavailable("numba"):
-        table.skipped = [Skipped("shares", why_unavailable("numba"))]
+    if why_unavailable("native"):
+        table.skipped = [Skipped("shares", why_unavailable("native"))]
         return table
     for n in (1000, 10_000) if context.quick else (1000, 10_000, 100_000):
         ensemble, _ = make_ensemble(n, 100, 10, 0)
@@ -98,7 +98,7 @@ def share_table(context: Context) -> Table:
                 init="random",
                 max_iter=50,
                 refine=False,
-                backend="numba",
+                backend="native",
                 random_state=0,
             )
             quiet(call)
@@ -156,8 +156,8 @@ def _per_iteration(name: str, ensemble: gpc.Ensemble) -> float:
     options: dict[str, Any] = {"n_init": 1, "max_iter": 5, "random_state": 0}
     if name == "kcc":
         options |= {"utility": "c", "refine": False}
-    if not why_unavailable("numba"):
-        options["backend"] = "numba"
+    if not why_unavailable("native"):
+        options["backend"] = "native"
     call = partial(gpc.METHODS[name], ensemble, 10, **options)
     runs = [quiet(call) for _ in range(_REPEATS)]
     return float(min(1000 * seconds / result.n_iter for seconds, result in runs))
@@ -246,7 +246,7 @@ print(result.backend, time.perf_counter() - begin)
 
 
 def first_call_table(context: Context) -> Table:
-    """Time whole processes: small data, and numba without and with its cache."""
+    """Time whole processes, from the start of Python on."""
     table = Table(
         "first_call",
         "First call in a new process",
@@ -257,27 +257,21 @@ def first_call_table(context: Context) -> Table:
             Column("inside", "import and call, s", ".2f"),
         ],
     )
+    ensemble, _ = make_ensemble(3000, 100, 5, 0)
+    runs = [("iris", _iris(), 3)] * 2 + [("n=3,000, r=100", ensemble, 5)] * 2
     with tempfile.TemporaryDirectory() as folder:
-        runs = [("iris", _iris(), 3, "auto", "cache")] * 2
-        if not why_unavailable("numba"):
-            ensemble, _ = make_ensemble(1000, 100, 10, 0)
-            runs += [
-                ("n=1,000, nothing compiled yet", ensemble, 10, "numba", "fresh"),
-                ("n=1,000, compiled before", ensemble, 10, "numba", "fresh"),
-            ]
-        for what, ensemble, k, backend, cache in runs:
+        for what, ensemble, k in runs:
             path = Path(folder) / f"{ensemble.n_samples}.npz"
             ensemble.save(path)
-            row = _run_child(path, k, backend, Path(folder) / cache)
-            table.rows.append({"what": what, **row})
+            table.rows.append({"what": what, **_run_child(path, k, "auto")})
     del table.rows[0]  # the first run also reads the files of the library from disk
-    wall = table.rows[0]["wall"]
     table.claims = [
         Claim(
-            f"first call of kcc on iris in a new process under {_FIRST_CALL:.0f} s",
-            f"{wall:.2f} s with the start of Python",
-            wall < _FIRST_CALL,
+            f"kcc on {row['what']} in a new process under {_FIRST_CALL} s",
+            f"{row['wall']:.2f} s with the start of Python",
+            row["wall"] < _FIRST_CALL,
         )
+        for row in table.rows[:2]
     ]
     return table
 
@@ -289,12 +283,12 @@ def _iris() -> gpc.Ensemble:
     return gpc.generate_partitions(X, 100, n_clusters=3, random_state=0)
 
 
-def _run_child(path: Path, k: int, backend: str, cache: Path) -> dict[str, Any]:
+def _run_child(path: Path, k: int, backend: str) -> dict[str, Any]:
     search = os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
     begin = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, str(path), str(k), backend],
-        env={**os.environ, "PYTHONPATH": search, "NUMBA_CACHE_DIR": str(cache)},
+        env={**os.environ, "PYTHONPATH": search},
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -53,7 +53,7 @@ def savings_table(context: Context) -> Table:
             Column("ratio", "times slower without", ".2f"),
         ],
     )
-    reason = why_unavailable("numba")
+    reason = why_unavailable("native")
     if reason:
         table.skipped = [Skipped("savings", reason)]
         return table
@@ -146,10 +146,10 @@ def _random_seeds(n_samples: int) -> npt.NDArray[np.uint8]:
 
 
 def counts_all() -> Backend:
-    """Return a numba backend that counts all objects again, moved or not."""
-    from gpu_consensus.backends.numba_backend import NumbaBackend
+    """Return a native backend that counts all objects again, moved or not."""
+    from gpu_consensus.backends.native.backend import NativeBackend
 
-    class CountsAll(NumbaBackend):
+    class CountsAll(NativeBackend):
         def count(
             self,
             codes: Any,
@@ -177,7 +177,7 @@ def run_loop(
     moved_only: bool = True,
 ) -> tuple[Any, Starts]:
     """Run the loop on all threads, with these savings; return labels and starts."""
-    backend = choose_backend("numba", None) if moved_only else counts_all()
+    backend = choose_backend("native", None) if moved_only else counts_all()
     _, rule = _rule(ensemble, backend)
     # in one block, or counting all objects of a block would forget the others
     limit = 64 * ensemble.codes.nbytes
@@ -227,8 +227,8 @@ def outside_table(context: Context) -> Table:
     )
     n = 500 if context.quick else 3000
     ensemble, _ = make_ensemble(n, 50, 10, 0)
-    if why_unavailable("numba"):
-        table.skipped = [Skipped("pairs", why_unavailable("numba"))]
+    if why_unavailable("native"):
+        table.skipped = [Skipped("pairs", why_unavailable("native"))]
     else:
         table.rows += [
             _beside("coassociation", n, partial(_pairs, ensemble)),
@@ -239,7 +239,7 @@ def outside_table(context: Context) -> Table:
     good = all(row["equal"] for row in table.rows)
     table.claims = [Claim("equal results outside the loop", str(good), good)]
     table.notes = [
-        "Pairs: r=50, backend='numba' beside backend='numpy', on all threads. Metrics: "
+        "Pairs: r=50, backend='native' beside 'numpy', on all threads. Metrics: "
         "two labellings with 50 clusters, beside scikit-learn; they are one "
         "contingency table each, in NumPy. The least of the repeats."
     ]
@@ -264,7 +264,7 @@ def _beside(what: str, n: int, call: Callable[..., Any]) -> dict[str, Any]:
     return _row(
         what,
         n,
-        partial(call, backend="numba"),
+        partial(call, backend="native"),
         "numpy",
         partial(call, backend="numpy"),
         np.array_equal,

@@ -15,9 +15,13 @@
 // Scores are added in partition order, in float32, without fused operations: every bit
 // is that of the host. Ties go to the lowest cluster.
 //
+// With OWN, the score of the cluster that a row is in is what staying costs, which
+// own_scores.cu adds up, and what moving saves is returned in its place.
+//
 // Compiled for CODE (u8, u16), CHUNKS (4, 8), ROWS (1, 2), ROW_TABLE (0 none, 1 one sum
-// for all rows, 2 a table of its own), THREADS (the most that a block has) and
-// MIN_BLOCKS (how many of them a multiprocessor should hold).
+// for all rows, 2 a table of its own), OWN (0, 1; 1 without a row table), THREADS (the
+// most that a block has) and MIN_BLOCKS (how many of them a multiprocessor should
+// hold).
 
 #define WIDTH (4 * CHUNKS)
 #define COPIES (8 / CHUNKS)
@@ -45,6 +49,11 @@ struct Arguments {
     int n_pieces;
     int n_columns;
     int column_begin, column_end;  // what this launch decides, at most WIDTH
+#if OWN
+    const int* own_column;  // of the cluster that a row is in; -1 where it is in none
+    float* own_score;       // what staying costs, then what moving saves
+    float rounding;         // share of a score that its rounding may be
+#endif
 };
 
 // The column that slot t of this thread holds.
@@ -120,6 +129,22 @@ __device__ __forceinline__ void take(Lowest& low, float score, int k) {
     low.cluster = better ? k : low.cluster;
 }
 
+#if OWN
+// Put what staying costs in the place of the score of a row's own cluster. This and
+// `note_gain` are apart from `decide`, in which registers would not suffice.
+__device__ __forceinline__ void price_own(const Arguments& a, float (&score)[WIDTH],
+                                          i64 l, i64 n_rows, int n_clusters) {
+    const int last = (a.column_end - 1) / n_clusters;
+    for (int q = a.column_begin / n_clusters; q <= last; ++q) {
+        const int own_column = a.own_column[(i64)q * n_rows + l];
+        const float own_score = a.own_score[(i64)q * n_rows + l];
+#pragma unroll
+        for (int t = 0; t < WIDTH; ++t)
+            if (column_of(a, t) == own_column) score[t] = own_score;
+    }
+}
+#endif
+
 // Find the lowest score of a row in every restart that has columns here. A restart that
 // began in an earlier launch goes on from what that one left.
 __device__ __forceinline__ void decide(const Arguments& a, const float (&score)[WIDTH],
@@ -149,15 +174,39 @@ __device__ __forceinline__ void decide(const Arguments& a, const float (&score)[
     }
 }
 
+#if OWN
+// Put what moving saves in the place of what staying costs, for every restart that ends
+// here; others leave it for the next launch. Less than rounding may be is 0. Where the
+// device takes `least` for 0, being subnormal, any gain but 0 is above both.
+__device__ __forceinline__ void note_gain(const Arguments& a, i64 l, i64 n_rows,
+                                          int n_clusters, const float* best) {
+    for (int q = a.column_begin / n_clusters; q < a.column_end / n_clusters; ++q) {
+        const i64 at = (i64)q * n_rows + l;
+        const float least = __fmul_rn(a.rounding, fabsf(a.own_score[at]));
+        const float gain = __fsub_rn(a.own_score[at], best[at]);
+        a.own_score[at] = gain > least ? gain : 0.0f;
+    }
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     assign(const CODE* codes, i64 stride, i64 n_rows, const int* first_row,
            const Piece* pieces, int n_pieces, const float* table,
            const float* row_table, const float* row_weight, int n_columns,
            int column_begin, int column_end, int n_clusters, int* winner, float* best,
-           float* second) {
+           float* second
+#if OWN
+           ,
+           const int* own_column, float* own_score, float rounding
+#endif
+    ) {
     extern __shared__ float4 shared[];
-    const Arguments a = {codes,    stride,    first_row,    pieces,
-                         n_pieces, n_columns, column_begin, column_end};
+    const Arguments a = {codes,      stride,    first_row,    pieces,
+                         n_pieces,   n_columns, column_begin, column_end,
+#if OWN
+                         own_column, own_score, rounding
+#endif
+    };
     const i64 step = (i64)gridDim.x * blockDim.x * ROWS;
     bool staged = false;
     for (i64 base = (i64)blockIdx.x * blockDim.x * ROWS; base < n_rows; base += step) {
@@ -197,8 +246,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
         for (int j = 0; j < ROWS; ++j) {
             const i64 l = base + threadIdx.x + (i64)j * blockDim.x;
-            if (l < n_rows)
-                decide(a, score[j], l, n_rows, n_clusters, winner, best, second);
+            if (l >= n_rows) continue;
+#if OWN
+            price_own(a, score[j], l, n_rows, n_clusters);
+#endif
+            decide(a, score[j], l, n_rows, n_clusters, winner, best, second);
+#if OWN
+            note_gain(a, l, n_rows, n_clusters, best);
+#endif
         }
     }
 }

@@ -54,7 +54,6 @@ clean_up() {
     local mounted
     set +e # whatever is not there need not go
     "$engine" ps -aq --filter "name=$run_id" | xargs -r "$engine" rm -fv >/dev/null 2>&1
-    "$engine" volume rm -f "$run_id" >/dev/null 2>&1
     rm -rf "$work" "$state/layers" "$state/secrets"
     if [[ ! $keep ]]; then
         if [[ $engine == docker ]]; then
@@ -223,7 +222,7 @@ check_layers() { # check_layers TARGET
     names=$(grep -E '(^|/)(\.cache/pip|pip/(http|selfcheck|wheels)|[^/]*gpu_consensus[^/]*\.whl|pyproject\.toml|build/gpu_consensus|\.git)(/|$)' "$state/names" |
         grep -v site-packages || true)
     expect "" "$names" "$1: no cache of pip, no wheel and no source of the project in any layer"
-    names=$(grep -E '(^|/)bin/([a-z0-9_]+-linux-gnu-)?(gcc|g\+\+|cc|c\+\+|clang|ld|as|make|nvcc)(-[0-9.]+)?$' "$state/names" || true)
+    names=$(grep -E '(^|/)bin/([a-z0-9_]+-linux-gnu-)?(gcc|g\+\+|cc|c\+\+|clang|ld|as|make|nvcc|zig)(-[0-9.]+)?$|(^|/)ziglang/' "$state/names" || true)
     expect "" "$names" "$1: no compiler in any layer"
 }
 
@@ -266,12 +265,10 @@ PYTHON
 
     local begun code=0
     begun=$(now)
-    run -v "$run_id:/cache" "$image:cpu" doctor >"$work/out" 2>&1 || code=$?
-    expect 0 "$code" "doctor, nothing compiled yet, $(since "$begun") s"
+    run "$image:cpu" doctor >"$work/out" 2>&1 || code=$?
+    expect 0 "$code" "doctor, $(since "$begun") s"
     shown "$work/out"
-    code=0 begun=$(now)
-    run -v "$run_id:/cache" "$image:cpu" doctor >/dev/null 2>&1 || code=$?
-    expect 0 "$code" "doctor, its cache volume kept, $(since "$begun") s"
+    holds "the C library is there, and works" grep -qE '^native +works$' "$work/out"
 
     start --name "$run_id-quick" --entrypoint sleep "$image:cpu" 300
     local best=99 seconds turn
@@ -319,19 +316,24 @@ says_one_line() { # says_one_line CODE WORDS TEXT OPTION...: one line on standar
     holds "it names $2" grep -qFe "$2" "$work/err"
 }
 
+says_nothing() { # says_nothing TEXT OPTION...: the CPU needs no cache, so no complaint
+    local code=0
+    run "${@:2}" "$image:cpu" cluster table.csv --n-clusters 3 --seed 0 --backend native \
+        >"$work/out" 2>"$work/err" || code=$?
+    expect "0, 0 lines" "$code, $(wc -l <"$work/err") lines" "$1"
+    shown "$work/err"
+}
+
 check_bad_input() {
-    local numba=(cluster table.csv --n-clusters 3 --seed 0 --backend numba) data=(-v "$work/data:/data:ro")
+    local data=(-v "$work/data:/data:ro")
     says_one_line 2 nothing.csv "a file that is not there" "$image:cpu" cluster nothing.csv --n-clusters 3
     head -c 3000 /dev/urandom >"$work/data/broken.csv"
     says_one_line 2 broken.csv "a file that is no table" "${data[@]}" "$image:cpu" cluster broken.csv --n-clusters 3
     says_one_line 2 --output "a folder that may not be written" "${data[@]}" "$image:cpu" \
         cluster table.csv --n-clusters 3 --output labels.csv
-    says_one_line 0 NUMBA_CACHE_DIR "a cache volume of somebody else" --user 12345 "${data[@]}" -v "$work/locked:/cache" "$image:cpu" "${numba[@]}"
-    says_one_line 0 NUMBA_CACHE_DIR "no folder that may be written at all" "${no_volume[@]}" "${data[@]}" \
-        -v "$work/empty:/cache:ro" "$image:cpu" "${numba[@]}"
-    local code=0
-    run "${data[@]}" "$image:cpu" "${numba[@]}" >"$work/out" 2>"$work/err" || code=$?
-    expect "0, 0 lines" "$code, $(wc -l <"$work/err") lines" "started without a volume: one of its own, no complaint"
+    says_nothing "a cache volume of somebody else" --user 12345 "${data[@]}" -v "$work/locked:/cache"
+    says_nothing "no folder that may be written at all" "${no_volume[@]}" "${data[@]}" -v "$work/empty:/cache:ro"
+    says_nothing "started without a volume: one of its own" "${data[@]}"
 }
 
 check_gpu() { # check_gpu TARGET: there is no device, and it says so
@@ -350,7 +352,7 @@ check_gpu() { # check_gpu TARGET: there is no device, and it says so
         grep -qE '^cupy +CuPy is installed but |^device ' "$work/out"
     holds "$1: its NVRTC compiles the kernels" run --entrypoint python "$image:$1" -c '
 from cupy.cuda import nvrtc
-from gpu_consensus.backends.cuda_source import OPTIONS, all_kernels, source
+from gpu_consensus.backends.cupy.source import OPTIONS, all_kernels, source
 for kernel in all_kernels():
     program = nvrtc.createProgram(kernel.macros + source(kernel.file), kernel.file, (), ())
     nvrtc.compileProgram(program, (*OPTIONS, "--gpu-architecture=sm_80"))

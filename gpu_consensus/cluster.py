@@ -74,7 +74,7 @@ def cluster(
     generate_options, method_options : mapping, optional
         More options of :func:`generate_partitions` and of the method, such as
         ``{"utility": "nh", "n_init": 20}``.
-    backend : {"auto", "cupy", "numba", "numpy"}, default "auto"
+    backend : {"auto", "cupy", "native", "numpy"}, default "auto"
         Where to compute.
     n_jobs : int, optional
         Threads; all cores by default. The labels do not depend on it.

@@ -103,7 +103,7 @@ def emulated(*devices):
 def running(name):
     """Make a backend usable: cupy is emulated unless there is a device.
 
-    With numba the loops on the host are compiled however small, with numpy never.
+    With native the loops on the host run in C, with numpy never.
     """
     if name == "cupy" and EMULATED:
         with emulated():
@@ -115,7 +115,7 @@ def running(name):
     if name == "cupy":
         yield
         return
-    with compiled_loops(name == "numba"):
+    with compiled_loops(name == "native"):
         yield
 
 

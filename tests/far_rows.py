@@ -76,6 +76,11 @@ def check_rows(backend, folder, code, n_clusters=3, row_tables=(0, 1, 2)):
         )
         same(backend, f"assign {which}", found.assignment, right.assignment)
         same(backend, f"best {which}", found.best, right.best)
+    stay = table[::-1].copy()
+    found = backend.assign(view, OFFSETS, up(table), own=up(before), stay=up(stay))
+    right = numpy.assign(*given, table, own=before, stay=stay)
+    same(backend, "assign own", found.assignment, right.assignment)
+    same(backend, "gain", found.gain, right.gain)
 
 
 def check_pairs(backend, folder, code):

@@ -20,11 +20,12 @@ from gpu_consensus.backends.cupy.launch_plan import plan_assign
 from gpu_consensus.backends.cupy.source import (
     all_kernels,
     count_kernel,
+    own_scores_kernel,
     table_kernel,
 )
 from gpu_consensus.backends.host_loops import compiled_loops
 from gpu_consensus.backends.numpy import NumpyBackend
-from gpu_consensus.doctor.primitives import Case
+from gpu_consensus.doctor.primitives import MOST_CLUSTERS, Case
 from gpu_consensus.doctor.self_test import compare
 from gpu_consensus.methods.climbs import climb_all
 
@@ -106,24 +107,30 @@ def pairwise_cases(seed=0):
 def forms_of(case, shared_limit):
     """Forms of kernels that a case is there for, on a device with such a limit."""
     code, k = case["code"], case["n_clusters"]
-    forms = {count_kernel(code, f"u{8 * np.min_scalar_type(k).itemsize}")}
-    if k > 65_535:
+    cluster = f"u{8 * np.min_scalar_type(k).itemsize}"
+    forms = {count_kernel(code, cluster)}
+    if not case["row_table"]:
+        forms.add(own_scores_kernel(code, cluster))
+    if k > MOST_CLUSTERS:
         return forms
     sizes = (case["n_labels"], 3, case["n_labels"], 1) * case["repeat"]
-    plan = plan_assign(
-        np.cumsum([0, *(size + 1 for size in sizes)]),
-        case["n_restarts"],
-        k,
-        shared_limit=shared_limit,
-        row_table=case["row_table"],
-        code=code,
-    )
+    for own in (False,) if case["row_table"] else (False, True):
+        plan = plan_assign(
+            np.cumsum([0, *(size + 1 for size in sizes)]),
+            case["n_restarts"],
+            k,
+            shared_limit=shared_limit,
+            row_table=case["row_table"],
+            code=code,
+            own=own,
+        )
+        forms.add(plan.kernel)
     utility = "LP" if case["rule"] in ("l3", "l8") else case["rule"].upper()
     if utility == "SEC":
         forms.add(table_kernel("table_norm", "SEC"))
         if case["missing"]:
             forms.add(table_kernel("table", "SEC_ROW"))
-    return forms | {plan.kernel, table_kernel("table", utility)}
+    return forms | {table_kernel("table", utility)}
 
 
 def few_cases(cases, shared_limit):

@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
+COMPILED = (".so", ".dylib", ".dll")  # of this machine
 DOCKER = ROOT / "docker"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -71,15 +72,23 @@ def sent(path):
 def test_the_builder_gets_what_the_wheel_needs_and_nothing_else():
     wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
     folders = [*wheel["packages"], *wheel["force-include"]]
-    files = ["pyproject.toml", "README.md", *PROJECT["project"]["license-files"]]
+    files = [
+        "pyproject.toml",
+        "hatch_build.py",
+        "README.md",
+        *PROJECT["project"]["license-files"],
+    ]
     for folder in folders:
         inside = [p for p in (ROOT / folder).rglob("*") if p.is_file()]
         files += [
-            str(p.relative_to(ROOT)) for p in inside if "__pycache__" not in str(p)
+            str(p.relative_to(ROOT))
+            for p in inside
+            if "__pycache__" not in str(p) and p.suffix not in COMPILED
         ]
     files += [f"docker/{path.name}" for path in DOCKER.glob("constraints-*.txt")]
     assert [path for path in files if not sent(path)] == []
     private = [".git/config", ".venv/pip.conf", "tests/conftest.py", "docker/check.sh"]
+    private += [f"gpu_consensus/backends/native/gpc{end}" for end in COMPILED]
     private += ["gpu_consensus/__pycache__/cli.cpython-312.pyc", ".pypirc", "data.csv"]
     assert [path for path in private if sent(path)] == []
 

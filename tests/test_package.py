@@ -28,7 +28,6 @@ NOT_ON_IMPORT = {
     "dask",
     "joblib",
     "matplotlib",
-    "numba",
     "pandas",
     "rich",
     "scipy",
@@ -56,7 +55,8 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
+    files = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
+    for name in files:
         shutil.copy(ROOT / name, source)
     shutil.copy(ROOT / "gpu_consensus_command.py", source)
     for name in ("gpu_consensus", "cuda_kernels", "bench"):

@@ -81,11 +81,13 @@ class ToyBackend:
         row_table=None,
         best=False,
         gap=False,
+        own=None,
+        stay=None,
     ):
         _, n_restarts, n_clusters = table.shape
         shape = (n_restarts, codes.shape[1])
         winner = np.zeros(shape, dtype=np.min_scalar_type(n_clusters))
-        lowest, gaps = np.zeros((2, *shape), dtype=np.float32)
+        lowest, gaps, gains = np.zeros((3, *shape), dtype=np.float32)
         for q, l in np.ndindex(shape):
             score = self._sum(codes, offsets, table[:, q], l)
             if row_table is not None:
@@ -95,11 +97,23 @@ class ToyBackend:
                     factor = self._sum(codes, offsets, row_table[:, q], l)
                 product = [np.float32(row_weight[l] * x) for x in factor]
                 score = [np.float32(x + y) for x, y in zip(score, product, strict=True)]
+            is_counted = own is not None and own[q, l] < n_clusters
+            if is_counted:
+                price = self._sum(codes, offsets, stay[:, q], l)[own[q, l]]
+                score[own[q, l]] = price
             k = min(range(n_clusters), key=score.__getitem__)  # the first of equals
             second = min([*score[:k], *score[k + 1 :]], default=np.float32(np.inf))
             winner[q, l], lowest[q, l] = k, score[k]
             gaps[q, l] = np.float32(second - score[k])
-        return Assigned(winner, lowest if best else None, gaps if gap else None)
+            rounding = np.float32(len(codes) * 2.0**-23)
+            if is_counted and price - score[k] > rounding * abs(price):
+                gains[q, l] = price - score[k]
+        return Assigned(
+            winner,
+            lowest if best else None,
+            gaps if gap else None,
+            None if own is None else gains,
+        )
 
     def _sum(self, codes, offsets, table, l):
         """The rows (K,) of one object, added in partition order in the table's type."""

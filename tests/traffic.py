@@ -33,6 +33,7 @@ class Shape(NamedTuple):
     shared_limit: int
     n_labels: int = 33
     filled: float = 1.0  # how much of a block's rows there is
+    own: bool = False  # with what staying costs
 
     @property
     def offsets(self):
@@ -51,6 +52,7 @@ class Shape(NamedTuple):
             shared_limit=self.shared_limit,
             row_table=self.row_table,
             code=self.code,
+            own=self.own,
         )
 
     @property
@@ -79,6 +81,8 @@ def shapes(code):
     for row_table, n_clusters in itertools.product((0, 1, 2), (16, 32)):
         yield Shape(code, 1, n_clusters, row_table, TILED, n_labels=255)
     yield Shape(code, 1, 32, 0, TILED, filled=2 / 3)
+    for place, size in itertools.product((RESIDENT, TILED), ((1, 16), (10, 10))):
+        yield Shape(code, *size, 0, place, own=True)
 
 
 def measure(shape):
@@ -102,15 +106,20 @@ def measure(shape):
         cudaemu.recording() as reports,
     ):
         backend = choose_backend("cupy", None)
+        there, own = backend.to_device(table), None
+        if shape.own:
+            own = backend.xp.zeros((shape.n_restarts, n), np.uint8)
         backend.assign(
             backend.resident(codes),
             shape.offsets,
-            backend.to_device(table),
+            there,
             row_weight=backend.to_device(np.ones(n, np.float32)),
             row_table=None if row_table is None else backend.to_device(row_table),
+            own=own,
+            stay=there if shape.own else None,
         )
     compiled.cache_clear()
-    return traffic_of(reports, shape)
+    return traffic_of([one for one in reports if one.kernel == "assign"], shape)
 
 
 def inner_loop(report):
@@ -192,7 +201,7 @@ def render(measured):
 def _name(shape):
     cut = shape.n_labels >= shape.shared_limit // 128
     where = "cut by labels" if cut else "resident" if shape.resident else "tiled"
-    return f"{shape.plan.rows}, {shape.row_table}, {where}"
+    return f"{shape.plan.rows}, {shape.row_table}, {'own, ' * shape.own}{where}"
 
 
 def _columns(shape):

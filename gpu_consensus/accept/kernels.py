@@ -140,6 +140,7 @@ def _assign_cases(
     for columns in ((1, 32), (1, 16), (10, 10)):
         yield _assign_case(backend, codes, offsets, columns, what)
     yield _assign_case(backend, codes, offsets, (1, 32), what, row_table=True)
+    yield from _own_cases(backend, codes, offsets, (10, 10), what)
 
 
 def _assign_case(
@@ -168,6 +169,43 @@ def _assign_case(
         4 * n * r * n_restarts * k * tables,
         "device: every label and table once, 4 n R out; shared: 4 n r R K"
         + " x 2 tables" * row_table,
+    )
+
+
+def _own_cases(
+    backend: CupyBackend,
+    codes: Any,
+    offsets: Any,
+    columns: tuple[int, int],
+    what: str,
+) -> Iterator[Case]:
+    (r, n), (n_restarts, k) = codes.shape, columns
+    rng = np.random.default_rng(2)
+    shape = (int(offsets[-1]), *columns)
+    table, stay = (
+        backend.to_device(rng.random(shape, dtype=np.float32)) for _ in range(2)
+    )
+    own = backend.to_device(rng.integers(k, size=(n_restarts, n), dtype=np.uint8))
+    labels, size = n * r * codes.itemsize, n * n_restarts
+
+    def call() -> Any:
+        return backend.assign(codes, offsets, table, own=own, stay=stay)
+
+    yield Case(
+        "own_scores",
+        f"{n_restarts} x {k} columns, {what}",
+        call,
+        labels + own.nbytes + stay.nbytes + 8 * size,
+        0,
+        "device: every label, cluster and table once, 8 n R out",
+    )
+    yield Case(
+        "assign",
+        f"{n_restarts} x {k} columns, {what}, staying priced",
+        call,
+        labels + table.nbytes + 20 * size,
+        4 * r * size * k,
+        "device: every label and table once, 8 n R in, 12 n R out; shared: 4 n r R K",
     )
 
 

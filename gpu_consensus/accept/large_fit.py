@@ -37,7 +37,7 @@ def fit_both(context: Context, results: JsonObject) -> str:
     context.need(20)
     sizes = context.sizes
     n = _fits(sizes.n_fit, sizes.r_fit)
-    cpu = "numpy" if why_unavailable("numba") else "numba"
+    cpu = "numpy" if why_unavailable("native") else "native"
     results.update(n_wanted=sizes.n_fit, r=sizes.r_fit, n_clusters=N_CLUSTERS, cpu=cpu)
     results["options"] = {"utility": "h", **_OPTIONS}
     context.advance(1, "a small fit, to see how fast the CPU is")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_consensus.backends.cupy.source import OLDEST
+from gpu_consensus.backends.native import library
 from gpu_consensus.util.warn import warn
 
 CUPY_WHEELS = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
@@ -30,13 +31,8 @@ def why_unavailable(backend: str) -> str:
         return ""
     if backend == "cupy":
         return why_no_device()
-    if importlib.util.find_spec("numba") is None:
-        return (
-            f"numba is not installed; run pip install numba, {_ELSE}, whose labels are "
-            "the same."
-        )
-    broken = why_not_imported("numba")
-    return broken and f"{broken}, {_ELSE}, whose labels are the same."
+    reason = library.why_unavailable()
+    return f"{reason}; {_ELSE[3:]}, whose labels are the same." if reason else ""
 
 
 def why_no_device() -> str:
@@ -110,7 +106,7 @@ def _why_no_usable_device() -> str:
 def why_not_imported(module: str) -> str:
     """Return why an installed module cannot be loaded, or an empty string.
 
-    A numba older than NumPy, or libraries that are not found, raise errors of any kind.
+    Libraries that do not fit each other, or are not found, raise errors of any kind.
     """
     try:
         importlib.import_module(module)

@@ -19,7 +19,7 @@ from gpu_consensus.util.arrays import on_device
 from gpu_consensus.util.checks import check_choice
 from gpu_consensus.util.warn import warn
 
-NAMES = ("auto", "cupy", "numba", "numpy")
+NAMES = ("auto", "cupy", "native", "numpy")
 MEMBERS = ("name", "xp", *(name for name in vars(Backend) if name[0] != "_"))
 """What every backend has."""
 
@@ -37,15 +37,15 @@ def choose_backend(
 
     Parameters
     ----------
-    backend : {"auto", "cupy", "numba", "numpy"} or Backend
+    backend : {"auto", "cupy", "native", "numpy"} or Backend
         An object with every member of the Protocol is returned as it is.
     codes : array or None
         If they are on a device, "auto" means "cupy".
     n_jobs : int, optional
         Threads of a CPU backend.
     lookups : int, optional
-        n r K n_init, the size of the work: "auto" takes a device for codes on the host,
-        or numba, where that pays for its start. The number of codes by default.
+        n r K n_init, the size of the work: "auto" takes a device for codes on the host
+        where that pays for its start. The number of codes by default.
     """
     n_threads(n_jobs)  # check it whichever backend is chosen
     if not isinstance(backend, str):
@@ -63,10 +63,10 @@ def choose_backend(
         from gpu_consensus.backends.cupy.backend import CupyBackend
 
         return CupyBackend()
-    if backend == "numba":
-        from gpu_consensus.backends.numba_backend import NumbaBackend
+    if backend == "native":
+        from gpu_consensus.backends.native.backend import NativeBackend
 
-        return NumbaBackend(n_jobs)
+        return NativeBackend(n_jobs)
     return NumpyBackend(n_jobs)
 
 
@@ -103,9 +103,7 @@ def _automatic(codes: Any, lookups: int | None) -> str:
         if not why_unavailable("cupy"):
             return "cupy"
         _warn_of_broken_cupy()
-    if lookups < worth.NUMBA or why_unavailable("numba"):
-        return "numpy"
-    return "numba"
+    return "numpy" if why_unavailable("native") else "native"
 
 
 @functools.cache

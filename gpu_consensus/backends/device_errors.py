@@ -62,7 +62,7 @@ def cuda_errors() -> Iterator[None]:
         raise DeviceLostError(
             f"the CUDA device failed in mid-run ({message}), and this process cannot "
             "use it any more; look at it with nvidia-smi, start again, with the same "
-            "checkpoint if one was given, or use backend='numba'."
+            "checkpoint if one was given, or use backend='native'."
         ) from error
 
 

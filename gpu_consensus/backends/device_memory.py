@@ -16,7 +16,7 @@ from gpu_consensus.util.warn import warn
 
 Result = TypeVar("Result")
 
-ELSEWHERE = "use backend='numba' or 'numpy', or free memory that others hold"
+ELSEWHERE = "use backend='native' or 'numpy', or free memory that others hold"
 """The cure where no option lowers the memory needed."""
 _cure: ContextVar[str | None] = ContextVar("cure", default=None)
 

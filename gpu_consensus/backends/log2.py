@@ -1,7 +1,7 @@
 """A base-2 logarithm that every backend computes alike, bit for bit.
 
-Library logarithms differ in the last bit between NumPy builds, numba and CUDA. This one
-is a fixed sequence of IEEE operations, the same as ``gpc_log2`` in
+Library logarithms differ in the last bit between NumPy builds, C libraries and CUDA.
+This one is a fixed sequence of IEEE operations, the same as ``gpc_log2`` in
 ``cuda_kernels/prelude.cuh``: split off the exponent, map the mantissa f to
 s = (f - 1) / (f + 1), and sum the series of log2 f = 2 / ln 2 * atanh s.
 """

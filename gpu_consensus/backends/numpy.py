@@ -120,6 +120,8 @@ class NumpyBackend:
         row_table: Table | None = None,
         best: bool = False,
         gap: bool = False,
+        own: Assignment | None = None,
+        stay: Table | None = None,
     ) -> Assigned:
         """See the Protocol."""
         _, n_restarts, n_clusters = table.shape
@@ -128,6 +130,7 @@ class NumpyBackend:
         assignment = np.empty(shape, dtype=smallest_unsigned(n_clusters))
         lowest = np.empty(shape, dtype=np.float32) if best else None
         gaps = np.empty(shape, dtype=np.float32) if gap else None
+        gains = None if own is None else np.empty(shape, dtype=np.float32)
 
         def one_tile(rows: slice) -> None:
             score = _sum_rows(codes[:, rows], offsets, table)
@@ -137,6 +140,12 @@ class NumpyBackend:
                 else:
                     factor = row_table[None]
                 score += row_weight[rows, None, None] * factor
+            if own is not None and stay is not None and gains is not None:
+                price = _own_scores(codes[:, rows], offsets, stay, own[:, rows])
+                counted = n_clusters > own[:, rows].T
+                l, q = np.nonzero(counted)
+                score[l, q, own[:, rows].T[counted]] = price[counted]
+                gains[:, rows] = gains_of(price, score.min(axis=2), len(codes)).T
             winner = score.argmin(axis=2)
             assignment[:, rows] = winner.T
             if lowest is None and gaps is None:
@@ -149,7 +158,7 @@ class NumpyBackend:
                 gaps[:, rows] = (score.min(axis=2) - least[:, :, 0]).T
 
         self._for_each(one_tile, n_samples, _TILE // (n_restarts * n_clusters))
-        return Assigned(assignment, lowest, gaps)
+        return Assigned(assignment, lowest, gaps, gains)
 
     def scores(
         self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]
@@ -295,6 +304,25 @@ def _sum_rows(codes: Codes, offsets: Offsets, table: Any) -> Any:
         part.take(codes[i], axis=0, out=row, mode="clip")
         total += row
     return total.reshape(codes.shape[1], *table.shape[1:])
+
+
+def _own_scores(codes: Codes, offsets: Offsets, stay: Any, own: Assignment) -> Any:
+    """Add up the entries of every object's own cluster, in partition order: (n, R)."""
+    n_clusters = stay.shape[2]
+    column = np.minimum(own.T, n_clusters - 1).astype(np.intp)
+    restart = np.arange(len(own))
+    total = np.zeros(column.shape, dtype=np.float32)
+    for labels, begin in zip(codes, offsets, strict=False):
+        total += stay[(begin + labels.astype(np.intp))[:, None], restart, column]
+    total[n_clusters <= own.T] = -np.inf
+    return total
+
+
+def gains_of(price: Any, lowest: Any, n_partitions: int) -> Any:
+    """Return what moving saves, as ``assign`` does; 0 where that may be rounding."""
+    least = np.float32(n_partitions * 2.0**-23) * np.abs(price)
+    gain = price - lowest
+    return np.where(gain > least, gain, np.float32(0.0))
 
 
 def _tiles(size: int, tile: int) -> Iterator[slice]:

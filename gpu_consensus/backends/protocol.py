@@ -34,11 +34,12 @@ Offsets = npt.NDArray[np.int64]
 
 
 class Assigned(NamedTuple):
-    """What ``assign`` returns; ``best`` and ``gap`` only when asked for."""
+    """What ``assign`` returns; all but the assignment only when asked for."""
 
     assignment: Assignment
     best: npt.NDArray[np.float32] | None
     gap: npt.NDArray[np.float32] | None
+    gain: npt.NDArray[np.float32] | None = None
 
 
 class PairCounts(NamedTuple):
@@ -150,6 +151,8 @@ class Backend(Protocol):
         row_table: Table | None = None,
         best: bool = False,
         gap: bool = False,
+        own: Assignment | None = None,
+        stay: Table | None = None,
     ) -> Assigned:
         """Put every object where its score is lowest. Equal.
 
@@ -159,6 +162,11 @@ class Backend(Protocol):
         one add, no fused operation. ``row_table`` is (S, R, K), or (R, K) and is then
         taken as that sum. Ties go to the lowest k. ``best`` (R, n) is the lowest score,
         ``gap`` (R, n) its distance to the second lowest, infinite when K = 1.
+
+        With ``own`` (R, n), the cluster that each object is in, its score for that
+        cluster is the same sum over ``stay`` (S, R, K) instead, and ``gain`` (R, n) is
+        that score minus the lowest: 0 where it is not above r 2^-23 times the size of
+        the score, which may be rounding, and for objects that are not counted.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Whether "auto" should start a device or load numba for this much work.
+"""Whether "auto" should start a device for this much work.
 
 Labels are the same everywhere, so a wrong guess costs seconds and nothing else. The
 numbers are round on purpose. Those of the CPU were measured (``docs/speed.md``); those
@@ -22,8 +22,6 @@ more cores soon wait for memory."""
 DEVICE_RATE = 5e11
 """Lookups per second of whole fits: a fifth of what the shared memory of a small
 device (L4) can deliver."""
-NUMBA = 1 << 20
-"""Lookups below which NumPy is done before numba is loaded."""
 
 
 def device_pays(lookups: int, nbytes: int) -> bool:

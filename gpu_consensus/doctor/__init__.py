@@ -15,6 +15,7 @@ from gpu_consensus.backends.availability import (
     installed_versions,
     version_text,
 )
+from gpu_consensus.backends.native import library
 from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.doctor.cuml import check_cuml
 from gpu_consensus.doctor.self_test import self_test
@@ -24,7 +25,6 @@ _PACKAGES = (
     ("numpy",),
     ("scipy",),
     ("scikit-learn",),
-    ("numba",),
     ("rich",),
     CUPY_WHEELS,
     ("cuml-cu12", "cuml-cu13", "cuml"),
@@ -43,6 +43,10 @@ class Diagnosis:
         Threads that CPU backends use by default, or why that is unknown.
     packages : dict
         Version of every package that matters, None where it is absent.
+    native : dict
+        ``level`` of the compiled code that was loaded, such as "x86-64-v3", and
+        ``build``, compiler and flags as the library states them; empty where there is
+        none, and ``backends`` says why.
     cuda : dict
         Versions of driver, runtime and NVRTC as CuPy sees them; empty without CuPy.
     devices : list of dict
@@ -60,6 +64,7 @@ class Diagnosis:
     machine: str
     n_threads: int | str
     packages: dict[str, str | None]
+    native: dict[str, str]
     cuda: dict[str, str]
     devices: list[dict[str, Any]]
     backends: dict[str, str]
@@ -80,6 +85,8 @@ class Diagnosis:
         for name, reason in self.backends.items():
             wrong = self.self_test.get(name, "can run (not tested)")
             lines.append(f"{name:<9} {reason or wrong or 'works'}")
+        if self.native:
+            lines.append(f"compiled  {self.native['level']}, {self.native['build']}")
         for part, number in self.cuda.items():
             lines.append(f"cuda      {part} {number}")
         for device in self.devices:
@@ -102,8 +109,7 @@ def doctor(*, quick: bool = False) -> Diagnosis:
 
     On a machine with a GPU this is the first thing to run: it compares every primitive
     of every backend, and a few fits, with the reference and finds a wrong kernel.
-    Whatever is broken is written to the report and not raised. It takes seconds, and
-    longer the first time, while numba compiles.
+    Whatever is broken is written to the report and not raised. It takes seconds.
 
     Parameters
     ----------
@@ -126,6 +132,7 @@ def doctor(*, quick: bool = False) -> Diagnosis:
         machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         n_threads=_threads(),
         packages=_packages(),
+        native=_native(),
         cuda=_cuda(),
         devices=_devices(),
         backends=reasons,
@@ -191,13 +198,22 @@ def _auto() -> str:
     if wish and wish != "auto":
         return f"{name}, because GPU_CONSENSUS_BACKEND says so"
     if name == "cupy":
-        cpu = "numpy" if why_unavailable("numba") else "numba"
+        cpu = "numpy" if why_unavailable("native") else "native"
         return (
             "cupy for large work and for codes on the device, because a CUDA device "
             f"is usable; {cpu} for what is done before a device has started"
         )
-    small = ", and numpy for small work" if name == "numba" else ""
-    return f"{name}, because no CUDA device is usable{small}"
+    bare = " and there is no compiled code" if name == "numpy" else ""
+    return f"{name}, because no CUDA device is usable{bare}"
+
+
+def _native() -> dict[str, str]:
+    """Return level, compiler and flags of the compiled code."""
+    try:
+        loaded = library.load()
+    except Exception:  # told with the backends
+        return {}
+    return {"level": loaded.level, "build": loaded.build}
 
 
 def _cuda() -> dict[str, str]:

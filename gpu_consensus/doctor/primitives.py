@@ -16,8 +16,8 @@ from gpu_consensus.backends.segments import Segments
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.feedback.tilo import tilo
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
-from gpu_consensus.loop.refine import refine
-from gpu_consensus.loop.rule import Rule
+from gpu_consensus.loop.exact_step import price_tables
+from gpu_consensus.loop.rule import Refinement, Rule
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.climbs import climb_all
 from gpu_consensus.methods.em import em
@@ -31,6 +31,8 @@ from gpu_consensus.util.arrays import on_device, to_host
 _FEW = 50  # objects for what takes long in NumPy
 
 
+MOST_CLUSTERS = 65_535
+"""With more clusters than this, only their counts and their type are compared."""
 RULES = ("c", "h", "cos", "l5", "ivc", "ipvc", "sec", "sec, complete")
 """A rule for every kind of table."""
 
@@ -94,6 +96,7 @@ class Data(NamedTuple):
     whole: Any
     wide: Any
     share: Any
+    near: Any
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
@@ -134,7 +137,7 @@ def make_data(case: Case) -> Data:
     numpy.count(ens.codes, ens.offsets, None, before, counts, weight, absent)
     table, row_table = rng.normal(size=(2, *counts.shape)).astype(np.float32)
     codes = ens.codes if case.code is None else ens.codes.astype(case.code)
-    few = ens.codes[:, :_FEW].copy()  # numba has another type for what is read-only
+    few = ens.codes[:, :_FEW].copy()
     everyone = np.arange(few.shape[1])
     pairs = numpy.pairs(few, ens.n_labels, everyone, everyone)
     return Data(
@@ -159,6 +162,7 @@ def make_data(case: Case) -> Data:
         rng.integers(1, 2**40, size=n),
         rng.normal(size=counts.shape),
         rng.random((n, case.n_restarts, k)),
+        _near(rng, len(codes), counts[:, :, _columns(case)].shape),
     )
 
 
@@ -191,19 +195,7 @@ PRIMITIVES: dict[str, Callable[[Any, Data], Any]] = {
         for name, rule in _rules(d).items()
         for absent in [None if rule.absent_weight is None else d.absent]
     },
-    "assign": lambda b, d: {
-        f"{name}, row table {which}": b.assign(
-            d.codes,
-            d.offsets,
-            table,
-            row_weight=d.weight,
-            row_table=(None, d.row_table[0], d.row_table)[which],
-            best=True,
-            gap=True,
-        )
-        for which in d.case.row_tables
-        for name, table in (("ties", d.ties), ("no ties", d.table))
-    },
+    "assign": lambda b, d: _assign(b, d) | _assign_own(b, d),
     "scores": lambda b, d: b.scores(d.codes, d.offsets, d.wide),
     "soft_count": lambda b, d: b.soft_count(d.codes, d.offsets, d.share),
     "pairs": lambda b, d: [
@@ -224,7 +216,7 @@ LOOPS: dict[str, Callable[[Any, Data], Any]] = {
         ),
         "ties": list(_climbs(b, len(d.ensemble.codes))),
     },
-    "refine": lambda _, d: {name: _refine(d, name) for name in ("c", "h", "l5")},
+    "prices": lambda _, d: {name: _prices(d, name) for name in ("c", "h", "cos", "l5")},
     "ipc": lambda _, d: _ipc(d),
     "tilo": lambda _, d: tilo(to_host(d.similarity), order=np.arange(len(d.few))),
 }
@@ -277,6 +269,63 @@ def _change(call: Callable[..., Any], *arrays: Any) -> Any:
     return call(*copies), copies
 
 
+def _assign(backend: Backend, data: Data) -> dict[str, Any]:
+    """Assign with and without ties and row tables."""
+    if data.case.n_clusters > MOST_CLUSTERS:
+        return {}
+    return {
+        f"{name}, row table {which}": backend.assign(
+            data.codes,
+            data.offsets,
+            table,
+            row_weight=data.weight,
+            row_table=(None, data.row_table[0], data.row_table)[which],
+            best=True,
+            gap=True,
+        )
+        for which in data.case.row_tables
+        for name, table in (("ties", data.ties), ("no ties", data.table))
+    }
+
+
+def _assign_own(backend: Backend, data: Data) -> dict[str, Any]:
+    """Assign objects that are in a cluster, or in none, with what staying costs."""
+    if 0 not in data.case.row_tables:
+        return {}
+    few = _columns(data.case)
+    own = data.before % (few.stop + 1) if few.stop else data.before
+    return {
+        f"own, {name}": backend.assign(
+            data.codes,
+            data.offsets,
+            table[:, :, few],
+            best=best,
+            gap=best,
+            own=own,
+            stay=stay[:, :, few],
+        )
+        for name, table, stay, best in (
+            ("ties", data.ties, -data.ties, False),
+            ("no ties", data.table, data.row_table, True),
+            ("near the least gain", data.near, data.near, False),
+        )
+    }
+
+
+def _columns(case: Case) -> slice:
+    """Return which clusters are compared; very many would take too long."""
+    return slice(5 if case.n_clusters > MOST_CLUSTERS else None)
+
+
+def _near(
+    rng: np.random.Generator, n_partitions: int, shape: tuple[int, ...]
+) -> npt.NDArray[np.float32]:
+    """Return a table of clusters whose scores differ by about the least gain."""
+    share = 2 * rng.random(shape[1:]) * n_partitions * 2.0**-23
+    share = rng.choice((-1, 1), size=(shape[1], 1)) * (1 + share)
+    return ((1 + rng.random((shape[0], 1, 1))) * share).astype(np.float32)
+
+
 def _streamed(backend: Backend, codes: Codes) -> Any:
     """Return codes that are streamed range by range, if the backend can do that."""
     return StreamedCodes(backend.xp, codes) if on_device(backend.xp.empty(0)) else codes
@@ -316,27 +365,14 @@ def _complete(ensemble: Ensemble) -> Ensemble:
     return Ensemble.from_codes(np.where(missing, 0, ensemble.codes), ensemble.n_labels)
 
 
-def _refine(data: Data, utility: str) -> Any:
-    """Refine a few objects from an assignment that leaves many moves."""
-    ens, few = data.ensemble, data.few
-    codes, assignment = to_host(data.few_codes), to_host(data.before)[:1, few]
-    counts = count_by_cluster(
-        NumpyBackend(1), codes, ens.offsets, assignment[0], data.case.n_clusters
-    )
-    formula, segments = parse_utility(utility)[1], Segments(ens.offsets)
-    return _change(
-        lambda assignment, counts: refine(
-            codes,
-            formula,
-            segments,
-            ens.weights,
-            assignment,
-            counts,
-            max_sweeps=3,
-        ),
-        assignment[0],
-        np.ascontiguousarray(counts),
-    )
+def _prices(data: Data, utility: str) -> Any:
+    """Price every move of a few clusters, one of which holds a single object."""
+    ens = data.ensemble
+    segments, formula = Segments(ens.offsets), parse_utility(utility)[1]
+    counts = to_host(data.counts)
+    sizes = counts[: ens.offsets[1]].sum(axis=0)
+    sizes[0, 0] = 1
+    return price_tables(Refinement(formula, segments, ens.weights), counts, sizes)
 
 
 def _ipc(data: Data) -> Any:
@@ -347,7 +383,7 @@ def _ipc(data: Data) -> Any:
         NumpyBackend(1), codes, ens.offsets, assignment[0], data.case.n_clusters
     )
     shares = Shares.of(IpvcRule(ens, ens.weights), ens.n_samples)
-    sweep = fastest("ipc_sweep", sweep_objects, 0)
+    sweep = fastest("ipc_sweep", sweep_objects)
 
     def sweeps(assignment: Any, counts: Any) -> list[int]:
         members = count_members(shares, counts)

@@ -335,11 +335,11 @@ class Ensemble:
 
         Parameters
         ----------
-        backend : {"numpy", "numba", "cupy"}
+        backend : {"numpy", "native", "cupy"}
             "cupy" copies the codes to the current CUDA device, all at once; methods
             stream codes that are on the host and do not fit.
         """
-        check_choice("backend", backend, ["numpy", "numba", "cupy"])
+        check_choice("backend", backend, ["numpy", "native", "cupy"])
         if backend == "cupy":
             from gpu_consensus.backends import choose_backend
             from gpu_consensus.backends.device_memory import memory_for

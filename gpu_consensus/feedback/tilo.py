@@ -143,7 +143,7 @@ def lower_width(
     moves = np.zeros((n_movable, 2), dtype=np.int64)
     measure(weights, degree, order, left, boundary)
     shifts = [moves[:0]]
-    run = fastest("tilo_sweep", sweep, len(weights))
+    run = fastest("tilo_sweep", sweep)
     while n_shifts := run(weights, degree, order, left, boundary, moves):
         shifts.append(moves[:n_shifts].copy())
     return boundary, np.concatenate(shifts)
@@ -173,8 +173,8 @@ def sweep(
     """Apply the best shift at every local maximum; return how many there were.
 
     ``left[v]`` is the weight of v to the vertices before it. All arrays but the first
-    two are changed in place; ``moves`` receives the positions, from and to. Compiled as
-    it stands where that pays: only integers, so the same either way.
+    two are changed in place; ``moves`` receives the positions, from and to. All are
+    integers, so the form in C gives the same.
     """
     n = boundary.shape[0]
     n_shifts = 0

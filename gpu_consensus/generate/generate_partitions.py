@@ -115,7 +115,7 @@ def generate_partitions(
         1,000 in all, drawn at random from those that the partition sees; then each of
         these gets the label of the nearest centroid. None learns from all. cuML
         always does.
-    backend : {"auto", "cupy", "numba", "numpy"}, default "auto"
+    backend : {"auto", "cupy", "native", "numpy"}, default "auto"
         "cupy" keeps ``X`` and the partitions on the CUDA device and needs cuML, whose
         labels differ a little from run to run even with the same seed (store the
         partitions to have them again); "cosine" is then k-means on rows of unit

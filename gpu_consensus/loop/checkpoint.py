@@ -15,6 +15,7 @@ import numpy.typing as npt
 from gpu_consensus.ensemble.encoding import encode
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.ensemble.storage import write_atomic
+from gpu_consensus.loop.exact_step import Refining
 from gpu_consensus.loop.rows import Rows
 from gpu_consensus.loop.starts import Starts
 from gpu_consensus.util.arrays import to_host
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_SAVES = 10.0
 FORMAT = "gpu_consensus.Checkpoint"
-VERSION = 1
+VERSION = 2
 
 State = tuple[
     npt.NDArray[Any],
@@ -44,8 +45,8 @@ class Checkpoint:
     ----------
     state : tuple or None
         Assignment, objective, convergence, history and hashes of the saved starts.
-    refined : list of int
-        Starts that are refined already.
+    refining : list of Refining or None
+        How far refinement has come, once it has begun.
     random_state
         What to seed from: the caller's, or the entropy drawn at the first call.
     """
@@ -57,7 +58,7 @@ class Checkpoint:
         self.key = key
         self.random_state = random_state
         self.state: State | None = None
-        self.refined: list[int] = []
+        self.refining: list[Refining] | None = None
         self._saved_at = time.monotonic()
         if path is not None and path.is_dir():
             raise ValueError(
@@ -80,7 +81,10 @@ class Checkpoint:
                     meta["history"],
                     [set(hashes) for hashes in meta["seen"]],
                 )
-                refined, seed = meta["refined"], seed_from_plain(meta["seed"])
+                refining = meta["refining"]
+                if refining is not None:
+                    refining = [Refining(**part) for part in refining]
+                seed = seed_from_plain(meta["seed"])
         except (
             ValueError,
             KeyError,
@@ -99,7 +103,7 @@ class Checkpoint:
                 f"checkpoint={str(path)!r} belongs to another call (its "
                 f"{differing[0]} differs); use another path, or delete it."
             )
-        self.state, self.refined = state, refined
+        self.state, self.refining = state, refining
         self.random_state = seed
 
     def save(self, starts: Starts, rows: Rows, *, force: bool = False) -> None:
@@ -109,12 +113,15 @@ class Checkpoint:
         if not force and time.monotonic() - self._saved_at < SECONDS_BETWEEN_SAVES:
             return
         every = [rows.labels(q) for q in range(len(starts.history))]
+        refining = None
+        if self.refining is not None:
+            refining = [part.plain() for part in self.refining]
         meta = {
             "format": FORMAT,
             "key": self.key,
             "history": starts.history,
             "seen": [sorted(hashes) for hashes in starts.seen],
-            "refined": self.refined,
+            "refining": refining,
             "seed": plain_seed(self.random_state),
         }
         write_atomic(

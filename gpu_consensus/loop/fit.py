@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,18 +14,17 @@ import numpy.typing as npt
 from gpu_consensus.backends.device_memory import memory_for
 from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.backends.profiling import stage
-from gpu_consensus.backends.protocol import Assignment, Backend, Codes, Counts, Table
+from gpu_consensus.backends.protocol import Backend, Counts, Table
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.checkpoint import Checkpoint, open_checkpoint
 from gpu_consensus.loop.code_blocks import CodeBlocks
+from gpu_consensus.loop.exact_step import Refining, refine
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.local_rows import LocalRows
-from gpu_consensus.loop.refine import refine, runs_compiled
 from gpu_consensus.loop.rule import Rule
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.loop.starts import Starts
-from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import (
     FloatArray,
     check_choice,
@@ -33,10 +32,11 @@ from gpu_consensus.util.checks import (
     check_path,
     seed_sequence,
 )
-from gpu_consensus.util.progress import progress_bar
+from gpu_consensus.util.progress import Advance, progress_bar
 from gpu_consensus.util.weights import useful_partitions
 
-_REFINE_EVERY, _REFINE_WINNER = 2**26, 2**30
+_FEW_STEPS = 10  # of refinement, however short the loop was
+_SMALL = 2**26  # n r K n_init, up to which all starts are refined
 _TABLE_MEMORY = 256 << 20
 _FEWER = "lower n_init or n_clusters, or set memory_limit lower"
 
@@ -89,6 +89,7 @@ class Ended(NamedTuple):
     value: float
     history: list[float]
     converged: bool
+    details: dict[str, Any]
 
 
 def fit(
@@ -127,7 +128,7 @@ def fit(
     memory_limit, random_state, progress, n_jobs
         As in ``kcc``.
     refine_cost : float, default 1.0
-        How much longer than usual it takes to visit an object.
+        How much longer than usual it takes to price a move.
     run : callable, default lloyd
         Runs the starts to their ends; has the arguments of ``lloyd``.
     """
@@ -168,13 +169,19 @@ def fit(
                 together=_together(rows, memory_limit),
                 after_iteration=after_iteration,
             )
-            threads = n_threads(n_jobs)
             with stage("refine"):
-                _refine(
-                    rows, rule, starts, options, saved, refine_cost, threads, progress
+                details = _refine(
+                    rows,
+                    rule,
+                    starts,
+                    options,
+                    saved,
+                    math.ceil(refine_cost),
+                    n_threads(n_jobs),
+                    advance,
                 )
             saved.save(starts, rows, force=True)
-        return _end(rows, rule, starts)
+        return _end(rows, rule, starts, details)
 
 
 def _together(rows: LocalRows, memory_limit: int | None) -> int:
@@ -230,92 +237,64 @@ def _refine(
     starts: Starts,
     options: LoopOptions,
     saved: Checkpoint,
-    refine_cost: float,
+    cost: int,
     threads: int,
-    progress: bool,
-) -> None:
-    """Refine the starts that ``options.refine`` names."""
+    advance: Advance,
+) -> dict[str, Any]:
+    """Refine as ``options.refine`` says; return what ``details`` tells of it.
+
+    "auto" makes a few steps with all starts together where that is little work, then
+    the winner goes on alone, in proportion to the length of the loop.
+    """
     if options.refine is False or rows.n_clusters == 1:
-        return
-    assert rule.refinement is not None
-    n_partitions, n_samples = rows.blocks.codes.shape
-    one = n_samples * n_partitions * rows.n_clusters * refine_cost
-    every = list(range(len(starts.history)))
-    if options.refine == "auto":
-        if one * len(every) > _REFINE_EVERY:
-            every = [starts.winner()] if one <= _REFINE_WINNER else []
-    else:
-        every = [starts.winner()]
-    todo = [q for q in every if q not in saved.refined]
-    codes = to_host(rows.blocks.codes) if todo else rows.blocks.codes
-    # NumPy's many small steps hold the GIL, and a function of the caller's own is
-    # called from no thread but the caller's
-    if not runs_compiled(codes, rule.refinement.formula, rows.n_clusters):
-        threads = 1
-    with progress_bar(progress, "refine", len(every)) as advance:
-        advance(len(every) - len(todo))
+        return {}
+    n_restarts = len(starts.history)
+    if saved.refining is None:
+        longest = max(len(history) for history in starts.history)
+        joint, alone = 0, options.max_iter
+        if options.refine == "auto":
+            alone = -(-4 * max(_FEW_STEPS, longest) // cost)
+            lookups = n_restarts * rows.n_clusters * rows.blocks.codes.size
+            if lookups * cost <= _SMALL:
+                joint = _FEW_STEPS
+        saved.refining = [
+            Refining(list(range(n_restarts)), joint),
+            Refining([], alone),
+        ]
+    together, winner = saved.refining
 
-        # threads only refine: none but this one knows the device in use
-        begin = {q: (rows.labels(q), rows.counts(q)) for q in todo}
+    def after_step() -> None:
+        saved.save(starts, rows)
+        steps = together.n_steps + winner.n_steps
+        advance(0, f"refinement, step {steps}, F {starts.objective.min():.6g}")
 
-        def refine_one(q: int) -> _Refined:
-            return _refine_start(rule, codes, *begin[q], options)
-
-        def take_over(q: int, refined: _Refined) -> None:
-            rows.put(q, refined.assignment)
-            starts.history[q].extend(refined.history)
-            starts.objective[q] = refined.history[-1]
-            starts.converged[q] &= refined.finished
-            saved.refined.append(q)
-            saved.save(starts, rows)
-            advance(1, f"F {starts.objective.min():.6g}")
-
-        if threads == 1 or len(todo) < 2:
-            for q in todo:
-                take_over(q, refine_one(q))
-            return
-        with ThreadPoolExecutor(min(threads, len(todo))) as pool:
-            futures = {q: pool.submit(refine_one, q) for q in todo}
-            try:
-                for q, future in futures.items():
-                    take_over(q, future.result())
-            finally:
-                for future in futures.values():
-                    future.cancel()
-
-
-class _Refined(NamedTuple):
-    """The result of refining a start; ``history`` has F after every sweep."""
-
-    assignment: Assignment
-    history: list[float]
-    finished: bool
+    for state in (together, winner):
+        if state is winner and not winner.n_steps:
+            best = starts.winner()
+            # one that has come to its end has no move left
+            at_end = together.n_steps and best not in together.active
+            winner.active = [] if at_end else [best]
+            winner.least_gain = together.least_gain.copy()
+        refine(
+            rows,
+            rows.blocks.backend,
+            rule,
+            starts,
+            state,
+            n_threads=threads,
+            after_step=after_step,
+        )
+    if options.refine is True and winner.active:
+        starts.converged[starts.winner()] = False
+    return {
+        "refinement": {
+            "steps": together.n_steps + winner.n_steps,
+            "finished": not winner.active,
+        }
+    }
 
 
-def _refine_start(
-    rule: Rule,
-    codes: Codes,
-    assignment: Assignment,
-    counts: Counts,
-    options: LoopOptions,
-) -> _Refined:
-    """Refine one start, and keep its objective after every sweep."""
-    assert rule.refinement is not None
-    history: list[float] = []
-    finished = refine(
-        codes,
-        *rule.refinement,
-        assignment,
-        counts,
-        max_sweeps=options.max_iter,
-        after_sweep=lambda counts: history.append(
-            float(rule.objective(counts[:, None], None)[0])
-        ),
-    )
-    return _Refined(assignment, history, finished)
-
-
-def _end(rows: LocalRows, rule: Rule, starts: Starts) -> Ended:
+def _end(rows: LocalRows, rule: Rule, starts: Starts, details: dict[str, Any]) -> Ended:
     q = starts.winner()
     labels = rows.labels(q).astype(np.int32)
     labels[rows.skip] = -1
@@ -331,4 +310,5 @@ def _end(rows: LocalRows, rule: Rule, starts: Starts) -> Ended:
         rule.value(objective, len(labels) - len(rows.skip)),
         starts.history[q],
         bool(starts.converged[q]),
+        details,
     )

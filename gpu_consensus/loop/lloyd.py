@@ -119,10 +119,11 @@ def _judge(
     objective = starts.objective[active]
     if not still.all():
         objective = rule.objective(tally.counts, tally.absent)
+    undone = []
     for a, q in enumerate(active):
         ended = bool(still[a])
         if rule.monotone and not ended and not objective[a] < starts.objective[q]:
-            rows.back(q)
+            undone.append(q)
             ended = True
         elif not ended:
             starts.objective[q] = objective[a]
@@ -133,3 +134,5 @@ def _judge(
             ended = word in starts.seen[q]
             starts.seen[q].add(word)
         starts.converged[q] = ended
+    if undone:
+        rows.back(undone)

@@ -15,6 +15,9 @@ from gpu_consensus.loop.hashing import hash_assignments
 from gpu_consensus.loop.rows import Seeds, Tally
 from gpu_consensus.util.arrays import to_host
 
+GAIN_BINS = 1 << 15
+"""The upper 16 bits of a float32 that is not negative."""
+
 
 class LocalRows:
     """The objects of an ensemble; see :class:`gpu_consensus.loop.rows.Rows`.
@@ -153,14 +156,27 @@ class LocalRows:
         sizes = here[: self.blocks.offsets[1]].sum(axis=0)
         return Tally(here, absent_here, sizes, moved, hashes, counts, absent)
 
-    def step(self, table: Table, row_table: Table | None) -> Tally:
+    def step(
+        self,
+        table: Table,
+        row_table: Table | None,
+        stay: Table | None = None,
+        least_gain: npt.NDArray[np.float32] | None = None,
+    ) -> Tally:
         """See :class:`Rows`."""
         xp, n_samples = self.blocks.backend.xp, self.blocks.n_samples
         moved = xp.zeros(len(self._restarts), dtype=np.int64)
+        gains, least = None, None
+        if stay is not None and least_gain is not None:
+            gains = xp.zeros((len(self._restarts), GAIN_BINS), dtype=np.int64)
+            least = self.blocks.backend.to_device(least_gain[:, None])
         whole = self._previous
         for rows, codes in self.blocks.blocks(len(self._restarts)):
             before = self._current[:, rows]
-            after = self._assign(rows, codes, table, row_table)
+            if stay is None:
+                after = self._assign(rows, codes, table, row_table)
+            else:
+                after = self._exact(codes, table, stay, before, least, gains)
             self._count(rows, codes, before, after)
             moved += (before != after).sum(axis=1)
             if rows == slice(0, n_samples):
@@ -168,7 +184,31 @@ class LocalRows:
             else:
                 whole[:, rows] = after
         self._previous, self._current = self._current, whole
-        return self._tally(self._current, self._counts, self._absent, moved)
+        tally = self._tally(self._current, self._counts, self._absent, moved)
+        if gains is not None:
+            tally = tally._replace(gains=self.blocks.backend.to_host(gains))
+        return tally
+
+    def _exact(
+        self,
+        codes: Codes,
+        table: Table,
+        stay: Table,
+        before: Assignment,
+        least: Any,
+        gains: Any,
+    ) -> Assignment:
+        """Return where objects are that moved only if it saves enough; count gains."""
+        backend = self.blocks.backend
+        there = backend.assign(codes, self.blocks.offsets, table, own=before, stay=stay)
+        assert there.gain is not None
+        for a, gain in enumerate(there.gain):
+            bins = gain.view(np.uint32) >> np.uint32(16)
+            gains[a] += backend.xp.bincount(bins, minlength=GAIN_BINS)
+        after: Assignment = backend.xp.where(
+            there.gain > least, there.assignment, before
+        )
+        return after
 
     def _assign(
         self, rows: slice, codes: Codes, table: Table, row_table: Table | None
@@ -188,10 +228,10 @@ class LocalRows:
             after = backend.xp.where(self._is_skipped(rows), none, after)
         return after
 
-    def back(self, restart: int) -> None:
+    def back(self, restarts: list[int]) -> None:
         """See :class:`Rows`."""
-        a = self._restarts.index(restart)
-        self._change(a, self._previous[a])
+        places = [self._restarts.index(q) for q in restarts]
+        self._change(places, self._previous[places])
 
     def fill(
         self,
@@ -213,17 +253,17 @@ class LocalRows:
             sizes[int(assignment[l])] -= 1
             sizes[k] += 1
             assignment[l] = k
-        return self._change(a, assignment)
+        return self._change([a], assignment[None])
 
-    def _change(self, a: int, assignment: Assignment) -> Tally:
-        """Give one restart at work another assignment (n,); return its tally."""
+    def _change(self, places: list[int], after: Assignment) -> Tally:
+        """Give some restarts at work other assignments (m, n); return their tally."""
         backend, xp = self.blocks.backend, self.blocks.backend.xp
-        before, after = self._current[a : a + 1], assignment[None]
-        counts = xp.ascontiguousarray(self._counts[:, a : a + 1])
+        before = self._current[places]
+        counts = xp.ascontiguousarray(self._counts[:, places])
         absent = None
         if self._absent is not None:
-            absent = xp.ascontiguousarray(self._absent[:, a : a + 1])
-        for rows, codes in self.blocks.blocks(1):
+            absent = xp.ascontiguousarray(self._absent[:, places])
+        for rows, codes in self.blocks.blocks(len(places)):
             backend.count(
                 codes,
                 self.blocks.offsets,
@@ -233,12 +273,11 @@ class LocalRows:
                 self._absent_weight(rows),
                 absent,
             )
-        self._counts[:, a : a + 1] = counts
+        self._counts[:, places] = counts
         if self._absent is not None:
-            self._absent[:, a : a + 1] = absent
-        moved = (before != after).sum(axis=1)
-        self._current[a] = assignment
-        return self._tally(after, counts, absent, moved)
+            self._absent[:, places] = absent
+        self._current[places] = after
+        return self._tally(after, counts, absent, (before != after).sum(axis=1))
 
     def _worst(self, table: Table, row_table: Table | None, number: int) -> list[int]:
         """Return the objects that fit their cluster worst, worst first."""

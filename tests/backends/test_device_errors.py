@@ -38,10 +38,9 @@ def codes():
 
 
 def test_auto_takes_a_device_for_what_is_worth_its_start(emulated_cupy, codes):
-    assert choose_backend("auto", codes).name == "numpy"
-    assert choose_backend("auto", codes, lookups=worth.NUMBA).name == "numba"
+    assert choose_backend("auto", codes).name == "native"
     assert choose_backend("auto", codes, lookups=LARGE).name == "cupy"
-    assert gpc.kcc(noisy(0)[0], 3, random_state=0).backend == "numpy"
+    assert gpc.kcc(noisy(0)[0], 3, random_state=0).backend == "native"
     for there in (
         gpc.Ensemble(noisy(0)[0]).to("cupy"),
         emulated_cupy.asarray(noisy(0)[0]),
@@ -61,7 +60,7 @@ def test_no_size_without_a_device_asks_for_one():
     with cudaemu.installed(cudaemu.make_cupy(())), warnings.catch_warnings():
         warnings.simplefilter("error")
         choose._warn_of_broken_cupy.cache_clear()
-        assert choose_backend("auto", None, lookups=LARGE).name == "numba"
+        assert choose_backend("auto", None, lookups=LARGE).name == "native"
 
 
 def test_an_old_driver_is_named_with_both_cures(emulated_cupy):
@@ -94,8 +93,8 @@ def test_two_cupys_at_once_are_refused_and_auto_says_so(emulated_cupy, monkeypat
         choose_backend("cupy", None)
     choose._warn_of_broken_cupy.cache_clear()
     with pytest.warns(UserWarning, match="'auto' works on the CPU: cupy-cuda12"):
-        assert choose_backend("auto", None, lookups=LARGE).name == "numba"
-    assert choose_backend("auto", None, lookups=LARGE).name == "numba"  # said once
+        assert choose_backend("auto", None, lookups=LARGE).name == "native"
+    assert choose_backend("auto", None, lookups=LARGE).name == "native"  # said once
 
 
 @pytest.mark.parametrize("folder", ["file/cache", "file"])

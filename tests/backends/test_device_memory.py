@@ -258,7 +258,7 @@ def test_codes_of_least_squares_that_do_not_fit_are_an_error_before_any_climb(
         gpc.least_squares(ens, 2, backend="cupy")
     assert str(error.value) == (
         "the device has no memory left for the codes of least_squares, 15.0 kB; use "
-        "backend='numba' or 'numpy', or free memory that others hold."
+        "backend='native' or 'numpy', or free memory that others hold."
     )
     assert not climbed
 
@@ -291,7 +291,7 @@ def test_no_room_for_a_single_climb_says_what_helps(emulated_cupy):
     for first in range(1, 12):
         with (
             failing(emulated_cupy, lambda number, nbytes, low=first: number >= low),
-            pytest.raises(DeviceMemoryError, match="; use backend='numba'") as error,
+            pytest.raises(DeviceMemoryError, match="; use backend='native'") as error,
         ):
             climb_all(held, n_labels, starts, threshold)
         said.add(str(error.value).split(";")[0].split("left for ")[1])

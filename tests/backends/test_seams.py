@@ -92,7 +92,7 @@ def questions(tree):
         "type(backend) is NumpyBackend",
         "backend.name == 'cupy'",
         "'cupy' != task.backend.name",
-        "self.device.name in ('cupy', 'numba')",
+        "self.device.name in ('cupy', 'native')",
     ],
 )
 def test_a_question_is_seen(text):

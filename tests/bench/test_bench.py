@@ -54,7 +54,7 @@ STORED = {
     },
     "os": "Linux",
     "python": "3.11.7",
-    "versions": {"gpu_consensus": "0.1.0", "numba": None},
+    "versions": {"gpu_consensus": "0.1.0", "scipy": None},
     "commit": {"sha": "0123456789abcdef", "dirty": True},
     "tables": [
         {
@@ -312,7 +312,7 @@ def test_plot_says_what_it_lacks(tmp_path, capsys):
 def test_plot_needs_matplotlib_and_draws_with_it(tmp_path, capsys):
     path, picture = tmp_path / "stored.json", tmp_path / "x.svg"
     rows = [
-        {"columns": c, "labels": 10, "numba": c / 2, "numpy": 1.0, "memory": 9.0}
+        {"columns": c, "labels": 10, "native": c / 2, "numpy": 1.0, "memory": 9.0}
         for c in (10, 96)
     ]
     stored = {**STORED, "tables": [{"name": "throughput", "rows": rows}]}
@@ -351,9 +351,9 @@ def test_stages_add_up_to_less_than_the_whole():
     ensemble, _ = make_ensemble(500, 10, 3, 0)
     with speed_phases.stage_seconds() as seconds:
         whole, result = speed_phases.quiet(
-            lambda: gpc.kcc(ensemble, 3, backend="numba", random_state=0)
+            lambda: gpc.kcc(ensemble, 3, backend="native", random_state=0)
         )
-    assert result.backend == "numba"
+    assert result.backend == "native"
     assert set(seconds) == {"assign", "count", "table", "objective"}
     assert seconds["assign"] > 0
     assert sum(seconds.values()) < whole

@@ -1,6 +1,5 @@
 """The command line as a person uses it: files in, files out, exit codes."""
 
-import importlib.util
 import inspect
 import json
 import os
@@ -284,11 +283,11 @@ def test_a_failing_run_exits_with_1(capsys, monkeypatch):
 
 
 def test_an_unavailable_backend_says_what_to_do(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("GPU_CONSENSUS_NATIVE", "0")
     path = tmp_path / "labels.csv"
     path.write_text("1,2\n1,2\n2,1\n")
-    arguments = ("consensus", path, "--n-clusters", 2, "--backend", "numba")
-    assert "backend='numba' cannot run" in fails(capsys, *arguments)
+    arguments = ("consensus", path, "--n-clusters", 2, "--backend", "native")
+    assert "backend='native' cannot run" in fails(capsys, *arguments)
 
 
 def test_columns_of_an_example_and_of_a_sparse_matrix_are_left_out(capsys, tmp_path):
@@ -424,7 +423,7 @@ def test_every_command_goes_on_from_its_checkpoint(capsys, tmp_path, seed):
         (["--n-clusters", 0], "--n-clusters=0 should be >= 1"),
         (["--n-clusters", 151], "n_samples=150 should be >= n_clusters=151"),
         (["--backend", "gpu"], "backend='gpu' is unknown"),
-        (["--backend", "numba"], "backend='numba' cannot run"),
+        (["--backend", "native"], "backend='native' cannot run"),
         (["--n-jobs", 0], "n_jobs=0 should be >= 1"),
         (["--option", "inits=3"], "kcc: option='inits' is unknown; choose one of"),
         (["--option", "n_init=3"], "n_init has a flag of its own; give it as --n-init"),
@@ -457,8 +456,8 @@ def test_what_is_wrong_is_found_before_the_work(
     monkeypatch.setattr(
         sys.modules["gpu_consensus.cluster"], "generate_partitions", work
     )
-    if "numba" in arguments:
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    if "native" in arguments:
+        monkeypatch.setenv("GPU_CONSENSUS_NATIVE", "0")
     assert message in fails(capsys, "cluster", "--example", "iris", *arguments)
     assert list(tmp_path.iterdir()) == [tmp_path / "folder.csv"]
 

@@ -175,7 +175,14 @@ def _creation(machine: Machine) -> dict[str, object]:
     def zeros(shape: object, dtype: object = float) -> ndarray:
         return new_array(machine, shape, dtype, zero=True)
 
-    made = (asarray, ascontiguousarray, empty, zeros)
+    def bincount(x: ndarray, *, minlength: int = 0) -> ndarray:
+        # CuPy waits twice: for the check, and for the number of bins
+        if x.ndim != 1 or x.dtype.kind == "f" or (x < 0).any():
+            raise ValueError("x should be one row of integers that are not negative.")
+        n_bins = max(int(x.max()) + 1, minlength)
+        return on_device(machine, np.bincount, (x,), {"minlength": n_bins})
+
+    made = (asarray, ascontiguousarray, bincount, empty, zeros)
     return {function.__name__: function for function in made}
 
 

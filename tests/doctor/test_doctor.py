@@ -13,17 +13,11 @@ from nvrtc import ARCHITECTURES
 from toy_backend import ToyBackend
 
 import gpu_consensus as gpc
-from gpu_consensus.backends import (
-    MEMBERS,
-    choose_backend,
-    host_loops,
-    numba_add_rem_add,
-    numba_ipc,
-    numba_refine,
-)
+from gpu_consensus.backends import MEMBERS, choose_backend
 from gpu_consensus.backends.cupy import climbs as cuda_add_rem_add
 from gpu_consensus.backends.cupy.backend import CupyBackend
 from gpu_consensus.backends.cupy.source import all_kernels
+from gpu_consensus.backends.native import loops
 from gpu_consensus.doctor.primitives import FITS, PRIMITIVES, Case
 from gpu_consensus.doctor.self_test import compare, self_test
 
@@ -60,8 +54,8 @@ def spoil(monkeypatch, backend, name, changed):
     monkeypatch.setattr(type(backend), name, lambda self, *a, **o: wrong(*a, **o))
 
 
-def numba_backend():
-    return choose_backend("numba", None, n_jobs=1)
+def native_backend():
+    return choose_backend("native", None, n_jobs=1)
 
 
 def test_every_primitive_is_in_the_table(monkeypatch):
@@ -83,8 +77,8 @@ def test_every_primitive_is_in_the_table(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "changed"), SPOILED)
-def test_a_wrong_primitive_of_numba_is_found(monkeypatch, name, changed):
-    backend = numba_backend()
+def test_a_wrong_primitive_of_the_library_is_found(monkeypatch, name, changed):
+    backend = native_backend()
     spoil(monkeypatch, backend, name, changed)
     assert name in self_test(backend)
 
@@ -98,17 +92,6 @@ def test_a_wrong_primitive_of_the_device_is_found(
     assert name in self_test(backend)
 
 
-def wrong_refinement(*arguments, right=numba_refine.refinement):
-    sweep, assignment = right(*arguments), arguments[6]
-
-    def wrong(since_move):
-        since_move = sweep(since_move)
-        assignment[0] = 0 if assignment[0] else 1
-        return since_move
-
-    return wrong
-
-
 def one_more(climb):
     """Spoil what climbs give: the sums come first."""
 
@@ -119,24 +102,29 @@ def one_more(climb):
     return wrong
 
 
-def wrong_climber(*arguments, right=numba_add_rem_add.climber):
+def wrong_prices(*arguments, right=loops.prices):
+    enter, stay = right(*arguments)
+    enter[0, 0, 0] += 1
+    return enter, stay
+
+
+def wrong_climber(*arguments, right=loops.climber):
     return one_more(right(*arguments))
 
 
 WRONG_LOOPS = {
-    "refinement": ("refine", numba_refine, wrong_refinement),
-    "find_move": ("refine", numba_refine, lambda *_: (-1, -1)),
-    "ipc_sweep": ("ipc", numba_ipc, lambda *_: 0),
-    "_compile": ("tilo", host_loops, lambda _: lambda *_: 0),
-    "climber": ("climbs", numba_add_rem_add, wrong_climber),
+    "prices": ("prices", wrong_prices),
+    "ipc_sweep": ("ipc", lambda *_: 0),
+    "tilo_sweep": ("tilo", lambda *_: 0),
+    "climber": ("climbs", wrong_climber),
 }
 
 
 @pytest.mark.parametrize("name", WRONG_LOOPS)
 def test_a_wrong_compiled_loop_is_found(monkeypatch, name):
-    where, module, wrong = WRONG_LOOPS[name]
-    monkeypatch.setattr(module, name, wrong)
-    assert where in self_test(numba_backend())
+    where, wrong = WRONG_LOOPS[name]
+    monkeypatch.setattr(loops, name, wrong)
+    assert where in self_test(native_backend())
 
 
 def test_wrong_climbs_of_the_device_are_found(emulated_cupy, monkeypatch):
@@ -147,7 +135,7 @@ def test_wrong_climbs_of_the_device_are_found(emulated_cupy, monkeypatch):
 
 @pytest.mark.parametrize("name", FITS)
 def test_a_wrong_end_of_a_fit_is_found(monkeypatch, name):
-    backend = numba_backend()
+    backend = native_backend()
     right = FITS[name]
 
     def wrong(ensemble, options):
@@ -243,7 +231,7 @@ def test_versions_are_told_where_no_device_is_usable():
 
 
 def test_right_backends_pass():
-    for name in ("numpy", "numba"):
+    for name in ("numpy", "native"):
         assert self_test(choose_backend(name, None)) == ""
 
 

@@ -403,7 +403,7 @@ def test_encode_wants_every_partition():
 def test_to():
     ens = two_partitions(None)
     assert ens.to("numpy") is ens
-    assert ens.to("numba") is ens
+    assert ens.to("native") is ens
     with pytest.raises(
         ValueError, match="backend='cuppy' is unknown; choose one of 'cupy'"
     ):

@@ -167,7 +167,7 @@ def test_compiled_code_makes_the_same_shifts():
     order = rng.permutation(60)
     histories = []
     with compiled_loops(True):
-        fast = fastest("tilo_sweep", sweep, 1)
+        fast = fastest("tilo_sweep", sweep)
     assert fast is not sweep
     for run in (sweep, fast):
         state = [order.copy(), np.zeros(60, np.int64), np.zeros(60, np.int64)]

@@ -9,7 +9,7 @@ from random_ensembles import noisy
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
-from gpu_consensus.backends.numba_backend import NumbaBackend
+from gpu_consensus.backends.native.backend import NativeBackend
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.local_rows import LocalRows
@@ -27,7 +27,7 @@ SAVINGS = {
 ALL = {name: value for saving in SAVINGS.values() for name, value in saving.items()}
 
 
-class CountsAll(NumbaBackend):
+class CountsAll(NativeBackend):
     """Counts every object anew, whether it moved or not."""
 
     def count(self, codes, offsets, before, after, out, weight=None, absent=None):
@@ -51,7 +51,7 @@ def make_rule(name, ensemble, backend):
 def run(name, ensemble, seeds, n_clusters, skip, max_iter, savings):
     """Run all starts with some savings on and the others off."""
     moved_only = savings.get("moved_only", False)
-    backend = choose_backend("numba", None) if moved_only else CountsAll()
+    backend = choose_backend("native", None) if moved_only else CountsAll()
     rule = make_rule(name, ensemble, backend)
     rows = LocalRows(
         CodeBlocks(backend, ensemble.codes, ensemble.offsets),

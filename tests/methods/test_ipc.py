@@ -191,7 +191,7 @@ def test_the_compiled_sweep_has_the_same_bits(seed, missing, weighted, k):
     counts = oracles.count(ens.codes, ens.offsets, first[None], k)[:, 0]
     plain = ipc.sweep_objects
     with compiled_loops(True):
-        fast = fastest("ipc_sweep", plain, 1)
+        fast = fastest("ipc_sweep", plain)
     assert plain is not fast
     ends = []
     for function in (plain, fast):
@@ -266,7 +266,7 @@ def test_an_interrupted_sequential_run_goes_on(tmp_path, monkeypatch):
     options = {"update": "sequential", "n_init": 6, "random_state": 2}
     whole = gpc.ipc(labels, 4, **options)
     monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_SAVES", 0.0)
-    calls, plain = [], fastest("ipc_sweep", ipc.sweep_objects, 1)
+    calls, plain = [], fastest("ipc_sweep", ipc.sweep_objects)
 
     def stop_later(*arguments):
         calls.append(1)

@@ -137,6 +137,7 @@ def _every_primitive(
     table = cupy.zeros(counts.shape, np.float32)
     weight = cupy.full(n_samples, 1, np.float32)
     backend.assign(codes, offsets, table)
+    backend.assign(codes, offsets, table, own=assignment, stay=table)
     for row_table in (table[0], table):
         backend.assign(codes, offsets, table, row_weight=weight, row_table=row_table)
     backend.scores(codes, offsets, table.astype(np.float64))

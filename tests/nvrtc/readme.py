@@ -108,7 +108,9 @@ def _label(launch: Launch) -> str:
     """Name a launch without what the device decides."""
     name, defines = launch.kernel.name, launch.kernel.defines
     if name == "assign":
-        return f"`assign` ROW_TABLE={dict(defines)['ROW_TABLE']}"
+        chosen = dict(defines)
+        own = ", OWN=1" * chosen["OWN"]
+        return f"`assign` ROW_TABLE={chosen['ROW_TABLE']}{own}"
     if name == "add_rem_add":
         return f"`add_rem_add` MATRIX={dict(defines)['MATRIX']}"
     if name == "table":

@@ -203,9 +203,19 @@ class CupyBackend:
         row_table: Table | None = None,
         best: bool = False,
         gap: bool = False,
+        own: Assignment | None = None,
+        stay: Table | None = None,
     ) -> Assigned:
-        """See the Protocol."""
-        self._gpu.check(codes, table=table, row_weight=row_weight, row_table=row_table)
+        """See the Protocol; without a row table where ``own`` is given."""
+        assert own is None or row_table is None
+        self._gpu.check(
+            codes,
+            table=table,
+            row_weight=row_weight,
+            row_table=row_table,
+            own=own,
+            stay=stay,
+        )
         _, n_restarts, n_clusters = table.shape
         shape, xp = (n_restarts, codes.shape[1]), self.xp
         with room_for(f"the clusters of {shape[1]} objects", _FEWER):
@@ -213,11 +223,21 @@ class CupyBackend:
                 xp.empty(shape, smallest_unsigned(n_clusters)),
                 xp.empty(shape, np.float32) if best else None,
                 xp.empty(shape, np.float32) if gap else None,
+                None if own is None else xp.empty(shape, np.float32),
             )
 
         def one_part(rows: slice) -> None:
             assign_rows(
-                self._gpu, rows, codes, offsets, table, row_weight, row_table, assigned
+                self._gpu,
+                rows,
+                codes,
+                offsets,
+                table,
+                row_weight,
+                row_table,
+                own,
+                stay,
+                assigned,
             )
 
         with stage("assign"):

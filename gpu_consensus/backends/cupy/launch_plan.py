@@ -34,6 +34,7 @@ def plan_assign(
     shared_limit: int,
     row_table: int,
     code: str,
+    own: bool = False,
 ) -> AssignPlan:
     """Choose the form of ``assign`` by size.
 
@@ -55,7 +56,7 @@ def plan_assign(
     lines = shared_limit // _LINE
     pieces = _pieces(offsets, lines)
     rows = 1 if len(pieces) == 1 or row_table else 2
-    kernel = assign_kernel(code, chunks, rows, row_table)
+    kernel = assign_kernel(code, chunks, rows, row_table, int(own))
     # whole restarts in a tile need no second look; tight tiles waste no column
     step = width // n_clusters * n_clusters
     if step == 0 or -(-n_columns // step) > -(-n_columns // width):

@@ -51,7 +51,9 @@ class Kernel(NamedTuple):
         return f"{self.name}({', '.join(chosen)})"
 
 
-def assign_kernel(code: str, chunks: int, rows: int, row_table: int) -> Kernel:
+def assign_kernel(
+    code: str, chunks: int, rows: int, row_table: int, own: int = 0
+) -> Kernel:
     """Return the form of ``assign`` for a type of codes and a shape."""
     # registers decide: two rows of 32 columns, or two tables, take most of them
     threads = 384 if rows == 2 and chunks == 8 else 256 if row_table == 2 else 512
@@ -61,10 +63,17 @@ def assign_kernel(code: str, chunks: int, rows: int, row_table: int) -> Kernel:
         ("CHUNKS", chunks),
         ("ROWS", rows),
         ("ROW_TABLE", row_table),
+        ("OWN", own),
         ("THREADS", threads),
         ("MIN_BLOCKS", min_blocks),
     )
     return Kernel("assign", "assign", defines, threads)
+
+
+def own_scores_kernel(code: str, cluster: str) -> Kernel:
+    """Return the form of ``own_scores`` for the types of codes and clusters."""
+    defines = (("CODE", code), ("CLUSTER", cluster))
+    return Kernel("own_scores", "own_scores", defines, 256)
 
 
 def count_kernel(code: str, cluster: str) -> Kernel:
@@ -111,12 +120,13 @@ def measuring_kernels() -> list[Kernel]:
 def all_kernels() -> list[Kernel]:
     """Return every form that the backend may launch."""
     codes = ("u8", "u16")
-    shapes = ((1, 0), (2, 0), (1, 1), (1, 2))
+    shapes = ((1, 0), (2, 0), (1, 1), (1, 2), (1, 0, 1), (2, 0, 1))
     forms = [
         assign_kernel(c, w, *shape) for c, w, shape in product(codes, (4, 8), shapes)
     ]
-    forms += [count_kernel(*types) for types in product(codes, ("u8", "u16", "u32"))]
-    forms += [weigh_kernel(*types) for types in product(codes, ("u8", "u16", "u32"))]
+    by_cluster = (own_scores_kernel, count_kernel, weigh_kernel)
+    for form in by_cluster:
+        forms += [form(*types) for types in product(codes, ("u8", "u16", "u32"))]
     names = ("scores", "soft_count", "coassociation")
     forms += [code_kernel(*pair) for pair in product(names, codes)]
     forms += [add_rem_add_kernel(*pair) for pair in product(codes, (0, 1))]

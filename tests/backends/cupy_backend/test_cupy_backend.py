@@ -34,6 +34,12 @@ from gpu_consensus.backends.cupy.source import (
 from gpu_consensus.backends.cupy.streamed_codes import StreamedCodes
 from gpu_consensus.backends.numpy import NumpyBackend
 from gpu_consensus.backends.recipe import TableRecipe
+from gpu_consensus.loop.code_blocks import CodeBlocks
+from gpu_consensus.loop.exact_step import Refining, refine
+from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.starts import Starts
+from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.mixture import Model
 
 lloyd = importlib.import_module("gpu_consensus.loop.lloyd")
@@ -123,6 +129,42 @@ def test_kcc_gives_equal_labels_end_to_end(device, utility, missing):
     assert np.array_equal(on_device.labels, on_host.labels)
     assert np.array_equal(on_device.history, on_host.history)
     assert on_device.value == on_host.value
+
+
+def refined(name, ens, utility, n_clusters, memory_limit=None):
+    """Take exact steps from random assignments; return labels, objectives, history."""
+    backend = choose_backend(name, None)
+    rule = KccRule(ens, parse_utility(utility)[1], ens.weights)
+    skip = np.flatnonzero((ens.codes == ens.n_labels[:, None]).all(axis=0))
+    blocks = CodeBlocks(backend, ens.codes, ens.offsets, memory_limit)
+    rows = LocalRows(blocks, n_clusters, skip)
+    rng, restarts = np.random.default_rng(0), [0, 1, 2]
+    first = rng.integers(n_clusters, size=(3, ens.n_samples))
+    first[:, skip] = n_clusters
+    rows.start(first.astype(np.min_scalar_type(n_clusters)))
+    starts = Starts.fresh(3)
+    tally = rows.take(restarts)
+    starts.objective[:] = rule.objective(tally.counts, tally.absent)
+    refine(rows, backend, rule, starts, Refining(restarts, 60))
+    return [rows.labels(q) for q in restarts], starts.objective, starts.history
+
+
+@pytest.mark.parametrize("utility", ["c", "h", "cos", "l5"])
+@pytest.mark.parametrize("memory_limit", [None, 32 * 3 * 50])
+@both_devices
+def test_the_exact_step_gives_equal_labels(device, memory_limit, utility):
+    labels, _ = noisy(4, n=220, r=9, missing=0.3)
+    labels[[7, 100]] = -1
+    ens = gpc.Ensemble(labels)
+    for n_clusters in (3, 17):  # some of whose columns are in another launch
+        given = (ens, utility, n_clusters, memory_limit)
+        with emulated(device):
+            found = refined("cupy", *given)
+        expected = refined("numpy", *given)
+        assert np.array_equal(found[0], expected[0])
+        assert np.array_equal(found[1], expected[1])
+        assert found[2] == expected[2]
+        assert all(len(steps) > 1 for steps in found[2])
 
 
 @pytest.mark.parametrize("init", ["partition", "random", "careful", "labels"])
@@ -452,18 +494,18 @@ def test_no_cupy_no_device_and_an_old_device_say_so():
             RuntimeError, match="CuPy is not installed; run pip install"
         ):
             choose_backend("cupy", None)
-        assert choose_backend("auto", None).name == "numpy"
+        assert choose_backend("auto", None).name == "native"
     with cudaemu.installed(cudaemu.make_cupy(())):
         with pytest.raises(RuntimeError, match="there is no NVIDIA driver"):
             choose_backend("cupy", None)
-        assert choose_backend("auto", None).name == "numpy"
+        assert choose_backend("auto", None).name == "native"
     old = DeviceSpec(compute_capability=(6, 1))
     with cudaemu.installed(cudaemu.make_cupy((old,))):
         with pytest.raises(
             RuntimeError, match=r"compute capability 6.1 but at least 7.0"
         ):
             choose_backend("cupy", None)
-        assert choose_backend("auto", None).name == "numpy"
+        assert choose_backend("auto", None).name == "native"
     volta = cudaemu.make_cupy((DeviceSpec(compute_capability=(7, 0)),))
     with cudaemu.installed(volta):
         assert why_unavailable("cupy") == ""

@@ -18,6 +18,7 @@ HEADING = "| kernel | a block owns |"
 NUMBERS = {
     "count": ([4, 48], [256], [2048, 65_535]),
     "assign": ([128, 32, 16], [512, 256, 384, 32], [4, 32]),
+    "own_scores": ([0], [256], [256, 4, 65_535]),
     "scores": ([0], [32, 8], [8]),
     "soft_count": ([256, 48], [32, 8], [256, 32, 65_535]),
     "weigh": ([0], [256], [256]),
@@ -69,6 +70,7 @@ def test_blocks_and_grids_are_as_stated(multiprocessors):
     assert np.diff(groups).max() == 4
     work = {
         "count": (N, 2048),
+        "own_scores": (N, 256),
         "scores": (N, 8),
         "soft_count": (N, 256),
         "weigh": (N, 256),
@@ -78,6 +80,7 @@ def test_blocks_and_grids_are_as_stated(multiprocessors):
     }
     high = {
         "count": (len(groups) - 1) * PROBLEM.n_restarts,
+        "own_scores": -(-PROBLEM.n_restarts // 4),
         "soft_count": PROBLEM.n_partitions * -(-columns // 32),
     }
     for name, sizes in work.items():

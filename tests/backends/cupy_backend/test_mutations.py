@@ -38,7 +38,7 @@ MUTANTS = [
         "rows beyond the last are read", "assign", "l < n_rows ? l : n_rows - 1", "l"
     ),
     Mutant(
-        "rows beyond the last are written", "assign", "if (l < n_rows)", "if (true)"
+        "rows beyond the last are written", "assign", "if (l >= n_rows) continue;", ""
     ),
     Mutant("ties go to any cluster", "assign", "k < low.cluster", "false"),
     Mutant("ties go to the last cluster", "assign", "k < low.cluster", "true"),
@@ -69,6 +69,39 @@ MUTANTS = [
     ),
     Mutant("factor without its weight", "assign", "__fmul_rn(weight, sum)", "sum"),
     Mutant("last column forgotten", "assign", "column < end)", "column < end - 1)"),
+    Mutant(
+        "own cluster keeps its score",
+        "assign",
+        "if (column_of(a, t) == own_column) score[t] = own_score;",
+        "(void)own_column, (void)own_score;",
+    ),
+    Mutant(
+        "gain before the last tile",
+        "assign",
+        "q < a.column_end / n_clusters",
+        "q <= (a.column_end - 1) / n_clusters",
+    ),
+    Mutant("rounding is a gain", "assign", "gain > least", "gain > 0.0f"),
+    Mutant(
+        "least gain has a sign", "assign", "fabsf(a.own_score[at])", "a.own_score[at]"
+    ),
+    Mutant(
+        "restarts mixed up",
+        "own_scores",
+        "own[(q + t) * n_rows + l]",
+        "own[q * n_rows + l]",
+    ),
+    Mutant(
+        "one restart too many", "own_scores", "if (q + t >= n_restarts) continue;", ""
+    ),
+    Mutant("uncounted rows stay", "own_scores", "k < n_clusters", "k <= n_clusters"),
+    Mutant("uncounted rows save", "own_scores", "__int_as_float(0xff800000)", "0.0f"),
+    Mutant(
+        "partitions in reverse",
+        "own_scores",
+        "int i = 0; i < n_partitions; ++i",
+        "int i = n_partitions - 1; i >= 0; --i",
+    ),
     Mutant(
         "shared update not atomic", "count", "atomicAdd(bin + is, 1)", "bin[is] += 1"
     ),
@@ -181,7 +214,14 @@ MUTANTS = [
     Mutant("32-bit index", "assign", "(i64)i * a.stride", "(u32)i * (u32)a.stride"),
     *(
         Mutant("32-bit index", file, "(i64)i * stride", "(u32)i * (u32)stride")
-        for file in ("count", "scores", "soft_count", "weigh", "coassociation")
+        for file in (
+            "count",
+            "own_scores",
+            "scores",
+            "soft_count",
+            "weigh",
+            "coassociation",
+        )
     ),
     Mutant(
         "32-bit index",
@@ -223,6 +263,8 @@ EVERY_RUN = {
     "one copy serves all lanes in assign",
     "32-bit index in count",
     "restarts mixed up in weigh",
+    "own cluster keeps its score in assign",
+    "uncounted rows save in own_scores",
     "shared update not atomic in count",
     "off-by-one bin in count",
     "weight of another type in assign",

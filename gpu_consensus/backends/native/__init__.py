@@ -1,0 +1,1 @@
+"""The CPU backend in C: small kernels, loaded with ctypes, threads of our own."""

@@ -1,0 +1,686 @@
+"""Every primitive of the native backend against NumPy, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from gpu_consensus.backends.host_loops import compiled_loops
+from gpu_consensus.backends.native import library, loops
+from gpu_consensus.backends.native.backend import NativeBackend
+from gpu_consensus.backends.native.layout import as_protocol, blank_table
+from gpu_consensus.backends.numpy import NumpyBackend, smallest_unsigned
+from gpu_consensus.backends.recipe import TableRecipe
+from gpu_consensus.backends.segments import Segments, label_sums
+from gpu_consensus.feedback.tilo import tilo
+from gpu_consensus.loop.exact_step import price_tables
+from gpu_consensus.loop.rule import Refinement
+from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods.climbs import climb_all
+from gpu_consensus.methods.ipc import Shares, count_members, sweep_objects
+
+if os.environ.get("GPU_CONSENSUS_TEST_LIBRARY"):  # a folder of sanitized libraries
+    library.FOLDER = Path(os.environ["GPU_CONSENSUS_TEST_LIBRARY"]).parent
+REASON = library.why_unavailable()
+pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+REFERENCE = NumpyBackend(1)
+# objects, restarts, clusters, labels of the partitions
+SIZES = [
+    (1, 1, 1, (3,)),
+    (7, 1, 2, (1, 2)),
+    (1000, 1, 10, (10,) * 20),
+    (499, 3, 7, (5, 255, 2, 17)),
+    (301, 10, 10, (30,) * 33),
+    (300, 17, 3, (256, 3, 300)),
+    (60, 40, 3, (2,) * 260),
+    (2100, 1, 40, (3, 9)),
+    (100, 2, 256, (12,) * 4),
+    (90, 1, 300, (5, 6)),
+    (70, 1, 3, (65_535, 2)),
+]
+NAMES = [f"n{n}-R{r}-K{k}-r{len(labels)}" for n, r, k, labels in SIZES]
+
+
+class Case(NamedTuple):
+    codes: Any
+    offsets: Any
+    n_restarts: int
+    n_clusters: int
+    rng: np.random.Generator
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_labels(self) -> Any:
+        return np.diff(self.offsets) - 1
+
+    @property
+    def marginals(self) -> Any:
+        found = [
+            np.bincount(codes, minlength=size)[:size]
+            for codes, size in zip(self.codes, self.n_labels + 1, strict=True)
+        ]
+        marginals = np.concatenate(found).astype(np.int64)
+        marginals[self.offsets[1:] - 1] = 0
+        return marginals
+
+    def assignment(self, uncounted: bool = True) -> Any:
+        return self.rng.integers(
+            self.n_clusters + uncounted, size=(self.n_restarts, self.codes.shape[1])
+        ).astype(smallest_unsigned(self.n_clusters))
+
+    def table(self, dtype: Any = np.float32) -> Any:
+        shape = (self.n_rows, self.n_restarts, self.n_clusters)
+        table = self.rng.normal(size=shape).astype(dtype)
+        table[self.offsets[1:] - 1] = 0
+        return table
+
+
+def make(size: Any, seed: int = 0, missing: float = 0.1) -> Case:
+    n, n_restarts, n_clusters, labels = size
+    rng = np.random.default_rng(seed)
+    dtype = np.uint8 if max(labels) <= 255 else np.uint16
+    codes = np.stack([rng.integers(k, size=n) for k in labels]).astype(dtype)
+    gone = rng.random(codes.shape) < missing
+    codes = np.where(gone, np.array(labels, dtype=dtype)[:, None], codes)
+    offsets = np.concatenate([[0], np.cumsum(np.array(labels) + 1)]).astype(np.int64)
+    return Case(codes, offsets, n_restarts, n_clusters, rng)
+
+
+@pytest.fixture(params=SIZES, ids=NAMES)
+def case(request: Any) -> Case:
+    return make(request.param)
+
+
+@pytest.fixture(
+    params=[(level, 2) for level in library.levels()] + [(None, 1)],
+    ids=lambda value: f"{value[0] or 'best'}-{value[1]}",
+)
+def backend(request: Any, monkeypatch: Any) -> NativeBackend:
+    level, jobs = request.param
+    # so that the second thread has work however small it is
+    monkeypatch.setattr(
+        "gpu_consensus.backends.native.threads.WORTH_A_THREAD", 8 if jobs > 1 else 1e18
+    )
+    found = NativeBackend(jobs, level=level)
+    if level is not None and found._library.level != level:
+        pytest.skip(f"this processor has no {level}")
+    return found
+
+
+def same(found: Any, expected: Any) -> None:
+    """Equal in every bit; None is only equal to None."""
+    for a, b in zip(found, expected, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            assert a.dtype == b.dtype
+            assert a.shape == b.shape
+            assert (
+                np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
+            )
+
+
+def test_assign(backend: NativeBackend, case: Case) -> None:
+    table = case.table()
+    for extra in ({}, {"best": True}, {"gap": True}, {"best": True, "gap": True}):
+        found = backend.assign(case.codes, case.offsets, table, **extra)
+        same(found, REFERENCE.assign(case.codes, case.offsets, table, **extra))
+
+
+def test_assign_with_rows(backend: NativeBackend, case: Case) -> None:
+    table, full = case.table(), case.table()
+    weight = case.rng.integers(1, 1000, size=case.codes.shape[1]).astype(np.float32)
+    for row_table in (full, full[0]):
+        extra = {"row_weight": weight, "row_table": row_table, "best": True}
+        found = backend.assign(case.codes, case.offsets, table, **extra)
+        same(found, REFERENCE.assign(case.codes, case.offsets, table, **extra))
+
+
+def test_ties_go_to_the_lowest_cluster(backend: NativeBackend, case: Case) -> None:
+    table = np.round(case.table()) + np.float32(0)  # as_table knows no -0 either
+    found = backend.assign(case.codes, case.offsets, table, gap=True)
+    same(found, REFERENCE.assign(case.codes, case.offsets, table, gap=True))
+
+
+def test_a_table_in_the_own_layout_is_not_copied(backend: NativeBackend) -> None:
+    case = make(SIZES[4])
+    padded = blank_table(case.n_rows, case.n_restarts * case.n_clusters)
+    table = as_protocol(padded, case.n_restarts, case.n_clusters)
+    table[:] = case.table()
+    found = backend.assign(case.codes, case.offsets, table)
+    same(found, REFERENCE.assign(case.codes, case.offsets, table))
+
+
+def counted(backend: Any, case: Case, before: Any, after: Any) -> Any:
+    counts = np.ones((case.n_rows, case.n_restarts, case.n_clusters), dtype=np.int64)
+    backend.count(case.codes, case.offsets, before, after, counts)
+    return counts
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
+def test_count(backend: NativeBackend, case: Case, share: float) -> None:
+    before, after = case.assignment(), case.assignment()
+    after = np.where(case.rng.random(after.shape) < share, after, before)
+    for old in (None, before):
+        found = counted(backend, case, old, after)
+        same([found], [counted(REFERENCE, case, old, after)])
+
+
+def test_count_passes_16_bits(backend: NativeBackend) -> None:
+    case = make((70_001, 12, 3, (1, 2)), missing=0.0)
+    after = np.zeros_like(case.assignment())
+    found = counted(backend, case, None, after)
+    same([found], [counted(REFERENCE, case, None, after)])
+
+
+def test_absent_weights(backend: NativeBackend, case: Case) -> None:
+    before, after = case.assignment(), case.assignment()
+    weight = case.rng.integers(1, 1 << 40, size=case.codes.shape[1])
+    shape = (case.n_restarts, case.n_clusters)
+    for old in (None, before):
+        sums = []
+        for one in (backend, REFERENCE):
+            counts = np.zeros((case.n_rows, *shape), dtype=np.int64)
+            absent = np.zeros((len(case.codes), *shape), dtype=np.int64)
+            one.count(case.codes, case.offsets, old, after, counts, weight, absent)
+            sums.append([counts, absent])
+        same(*sums)
+
+
+def test_prices(backend: NativeBackend, case: Case) -> None:
+    """Ties included: coarse numbers make them."""
+    own = case.assignment()
+    for table, stay in (
+        (case.table(), case.table()),
+        (
+            np.round(case.table()) + np.float32(0),
+            np.round(case.table()) + np.float32(0),
+        ),
+    ):
+        given = (case.codes, case.offsets, table)
+        computed = backend.assign(*given, own=own, stay=stay)
+        same(computed, REFERENCE.assign(*given, own=own, stay=stay))
+
+
+def counts_of(case: Case) -> Any:
+    """Counts of a random assignment, in which a cluster may have no member."""
+    return counted(REFERENCE, case, None, case.assignment()) - 1
+
+
+@pytest.mark.parametrize("name", ["C", "H", "COS", "LP", "IVC", "IPVC"])
+def test_table(backend: NativeBackend, case: Case, name: str) -> None:
+    weights = case.rng.random(len(case.codes)) + 0.1
+    power = 5 if name == "LP" else 0
+    recipe = TableRecipe(name, case.offsets, case.marginals, weights, power)
+    counts = counts_of(case)
+    same(backend.table(recipe, counts), REFERENCE.table(recipe, counts))
+
+
+@pytest.mark.parametrize("row", ["sum", "labels"])
+def test_table_of_sec(backend: NativeBackend, case: Case, row: str) -> None:
+    ones, counts = np.ones(len(case.codes)), counts_of(case)
+    everybody = case.rng.integers(1, 1 << 40, size=len(case.codes))
+    recipe = TableRecipe("SEC", case.offsets, case.marginals, ones, 0, everybody, row)
+    absent = None
+    if row == "labels":
+        shape = (len(case.codes), *counts.shape[1:])
+        absent = case.rng.integers(10, size=shape)
+    expected = REFERENCE.table(recipe, counts, absent)
+    same(backend.table(recipe, counts, absent), expected)
+
+
+@pytest.mark.parametrize("entropy", [False, True])
+def test_label_sums(backend: NativeBackend, case: Case, entropy: bool) -> None:
+    counts = counts_of(case)
+    counts[case.rng.random(counts.shape) < 0.1] *= 3_000_000
+    marginals = case.marginals
+    found = backend.label_sums(case.offsets, counts, marginals, entropy)
+    same(found, label_sums(case.offsets, counts, marginals, entropy))
+    one = backend.label_sums(case.offsets, counts[:, 0], marginals)
+    same(one, label_sums(case.offsets, counts[:, 0], marginals))
+
+
+def test_scores(backend: NativeBackend, case: Case) -> None:
+    table = case.table(np.float64)
+    found = backend.scores(case.codes, case.offsets, table)
+    same([found], [REFERENCE.scores(case.codes, case.offsets, table)])
+
+
+def test_soft_count(backend: NativeBackend, case: Case) -> None:
+    shape = (case.codes.shape[1], case.n_restarts, case.n_clusters)
+    shares = case.rng.random(shape)
+    found = backend.soft_count(case.codes, case.offsets, shares)
+    same([found], [REFERENCE.soft_count(case.codes, case.offsets, shares)])
+
+
+def test_pairs(backend: NativeBackend, case: Case) -> None:
+    n = case.codes.shape[1]
+    rows, columns = case.rng.integers(n, size=min(n, 60)), slice(0, min(n, 333))
+    for missing in (0.0, 0.3):
+        some = make((n, 1, 1, tuple(case.n_labels.tolist())), missing=missing)
+        given = (some.codes, some.n_labels, rows, columns)
+        same(backend.pairs(*given), REFERENCE.pairs(*given))
+
+
+def views(codes: Any) -> dict[str, Any]:
+    """Return the same codes as callers may have them."""
+    n_partitions, n = codes.shape
+    wide = np.zeros((n_partitions, n + 13), dtype=codes.dtype)
+    wide[:, 5 : 5 + n] = codes
+    raw = np.zeros(codes.nbytes + 1, dtype=np.uint8)
+    unaligned = raw[1:].view(codes.dtype).reshape(codes.shape)
+    unaligned[:] = codes
+    read_only = codes.copy()
+    read_only.flags.writeable = False
+    return {
+        "part of longer lines": wide[:, 5 : 5 + n],
+        "unaligned": unaligned,
+        "read-only": read_only,
+        "by columns": np.asfortranarray(codes),
+        "every second": np.repeat(codes, 2, axis=1)[:, ::2],
+        "reversed": np.ascontiguousarray(codes[::-1])[::-1],
+    }
+
+
+@pytest.mark.parametrize("size", [SIZES[3], SIZES[5]], ids=["u8", "u16"])
+def test_codes_may_be_views(size: Any) -> None:
+    backend, case = NativeBackend(1), make(size)
+    table, after = case.table(), case.assignment()
+    expected = REFERENCE.assign(case.codes, case.offsets, table)
+    counts = counted(REFERENCE, case, None, after)
+    wide = np.repeat(after, 2, axis=1)
+    for name, codes in views(case.codes).items():
+        seen = case._replace(codes=codes)
+        assert backend.assign(codes, case.offsets, table).assignment.tobytes() == (
+            expected.assignment.tobytes()
+        ), name
+        same([counted(backend, seen, None, after)], [counts])
+        same([counted(backend, seen, None, wide[:, ::2])], [counts])
+        pairs = (case.n_labels, slice(0, 9), slice(None))
+        same(backend.pairs(codes, *pairs), REFERENCE.pairs(case.codes, *pairs))
+
+
+def test_no_objects() -> None:
+    backend, case = NativeBackend(2), make((1, 2, 3, (4, 5)))
+    codes, table = case.codes[:, :0], case.table()
+    found = backend.assign(codes, case.offsets, table, best=True)
+    assert found.assignment.shape == found.best.shape == (2, 0)
+    counts = np.zeros(table.shape, dtype=np.int64)
+    backend.count(codes, case.offsets, None, found.assignment, counts)
+    assert not counts.any()
+    assert backend.scores(codes, case.offsets, table.astype(float)).shape == (0, 2, 3)
+    assert not backend.soft_count(codes, case.offsets, np.empty((0, 2, 3))).any()
+    assert backend.pairs(codes, case.n_labels, [], []).same.shape == (0, 0)
+
+
+def test_wrong_shapes_are_refused() -> None:
+    backend, case = NativeBackend(1), make(SIZES[3])
+    codes, offsets, table = case.codes, case.offsets, case.table()
+    counts = np.zeros(table.shape, dtype=np.int64)
+    after, n = case.assignment(), codes.shape[1]
+    weight = np.ones(n, dtype=np.int64)
+    absent = np.zeros((len(codes), *table.shape[1:]), dtype=np.int64)
+    row = {"row_weight": np.ones(n, np.float32), "row_table": table[0]}
+    recipe = TableRecipe("C", offsets, case.marginals, np.ones(len(codes)))
+    shares = np.ones((n, 1, 2))
+    refused = [
+        lambda: backend.assign(codes.astype(np.int64), offsets, table),
+        lambda: backend.assign(codes, offsets[:-1], table),
+        lambda: backend.assign(codes, offsets.astype(np.int32), table),
+        lambda: backend.assign(codes, offsets[::-1].copy(), table),
+        lambda: backend.assign(codes, offsets, table[:-1]),
+        lambda: backend.assign(codes, offsets, table[:, 0]),
+        lambda: backend.assign(codes, offsets, table.astype(np.float64)),
+        lambda: backend.assign(codes[0], offsets, table),
+        lambda: backend.assign(codes[:0], offsets[:1], table),
+        lambda: backend.assign(
+            codes, offsets, table, **{**row, "row_weight": row["row_weight"][1:]}
+        ),
+        lambda: backend.assign(
+            codes, offsets, table, **{**row, "row_table": table[1:]}
+        ),
+        lambda: backend.count(codes, offsets, None, after[:, 1:], counts),
+        lambda: backend.count(codes, offsets, None, after[1:], counts),
+        lambda: backend.count(codes, offsets, after.astype("u2"), after, counts),
+        lambda: backend.count(codes, offsets, None, after.astype(int), counts),
+        lambda: backend.count(codes, offsets, None, after, counts[:-1]),
+        lambda: backend.count(codes, offsets, None, after, counts.astype("i4")),
+        lambda: backend.count(codes, offsets, None, after, counts[::-1]),
+        lambda: backend.count(codes, offsets, None, after, counts, weight[1:], absent),
+        lambda: backend.count(codes, offsets, None, after, counts, weight, absent[1:]),
+        lambda: backend.count(codes, offsets, None, after, counts, weight),
+        lambda: backend.table(recipe, counts[1:]),
+        lambda: backend.table(recipe._replace(marginals=weight), counts),
+        lambda: backend.table(recipe._replace(weights=np.ones(1)), counts),
+        lambda: backend.label_sums(offsets, counts[1:], case.marginals),
+        lambda: backend.label_sums(offsets, counts, case.marginals[1:]),
+        lambda: backend.scores(codes, offsets, table[1:].astype(float)),
+        lambda: backend.soft_count(codes, offsets, shares[1:]),
+        lambda: backend.pairs(codes, case.n_labels[1:], [0], [1]),
+    ]
+    for call in refused:
+        with pytest.raises((TypeError, ValueError)):
+            call()
+    read_only = counts.copy()
+    read_only.flags.writeable = False
+    with pytest.raises(ValueError, match="out is read-only"):
+        backend.count(codes, offsets, None, after, read_only)
+
+
+def test_to_host() -> None:
+    backend = NativeBackend(1)
+    a, b = np.zeros(2), np.ones(3)
+    assert backend.to_host(a) is a
+    assert backend.to_host(a, None, b) == (a, None, b)
+    assert backend.name == "native"
+
+
+def test_the_best_level_is_loaded_and_tells_its_compiler() -> None:
+    best = library.load()
+    assert best.level in library.levels()
+    assert best.build.startswith(("gcc", "clang"))
+    assert "fast-math" not in best.build
+
+
+def test_it_can_be_turned_off(monkeypatch: Any) -> None:
+    monkeypatch.setenv("GPU_CONSENSUS_NATIVE", "0")
+    assert "GPU_CONSENSUS_NATIVE=0" in str(library.why_unavailable())
+    with pytest.raises(library.NativeUnavailable, match="turns compiled code off"):
+        NativeBackend(1)
+
+
+def test_a_folder_without_libraries_is_told(tmp_path: Any) -> None:
+    with pytest.raises(library.NativeUnavailable, match="without its compiled code"):
+        library._load(tmp_path, None)
+
+
+class Near(NamedTuple):
+    """Ensembles and tables in which many sums nearly tie."""
+
+    codes: Any
+    offsets: Any
+    table: Any
+
+
+def nearly_tied(seed: int) -> Near:
+    """Draw an ensemble with duplicates and a table perturbed by 1e-7 or so."""
+    rng = np.random.default_rng(seed)
+    n, r = int(rng.integers(2048, 2600)), int(rng.integers(1, 120))
+    n_restarts = int(rng.choice([1, 1, 2, 5, 17]))
+    n_clusters = int(rng.choice([2, 3, 8, 9, 10, 16, 17, 33, 130]))
+    labels = rng.integers(1, int(rng.choice([3, 12, 300])), size=r)
+    dtype = np.uint8 if labels.max() <= 255 else np.uint16
+    codes = np.stack([rng.integers(k + 1, size=n) for k in labels]).astype(dtype)
+    codes[:, n // 2 :] = codes[:, : n - n // 2]
+    offsets = np.concatenate([[0], np.cumsum(labels + 1)]).astype(np.int64)
+    shape = (int(offsets[-1]), n_restarts, n_clusters)
+    kind = int(rng.integers(5))
+    table = rng.normal(size=shape) * 10.0 ** rng.integers(-20, 20)
+    if kind == 1:  # clusters are copies of each other, but for the last bits
+        table[:] = table[:, :, :1] * (1 + 1e-7 * rng.normal(size=shape))
+    elif kind == 2:  # equal but for one partition
+        table[:, :, 1:] = table[:, :, :1]
+        table[: offsets[1]] += 1e-4 * np.abs(table).max() * rng.normal()
+    elif kind == 3:  # whole numbers, so that there are real ties
+        table = np.round(3 * rng.normal(size=shape)) + 0.0
+    elif kind == 4:  # large beside small entries: float sums lose bits
+        table[rng.random(shape) < 0.02] *= 1e6
+    table = table.astype(np.float32)
+    table[offsets[1:] - 1] = 0
+    return Near(codes, offsets, table)
+
+
+def all_screened(backend: NativeBackend, monkeypatch: Any) -> NativeBackend:
+    """Let the backend screen however many objects stay undecided."""
+    monkeypatch.setattr("gpu_consensus.backends.native.backend._TOO_MANY", 1)
+    monkeypatch.setattr("gpu_consensus.backends.native.screening._PAYS", 0)
+    return backend
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_screening_finds_no_counterexample(
+    backend: NativeBackend, seed: int, monkeypatch: Any
+) -> None:
+    all_screened(backend, monkeypatch)
+    near = nearly_tied(seed)
+    found = backend.assign(*near).assignment
+    expected = backend.assign(*near, best=True).assignment  # never screened
+    assert found.tobytes() == expected.tobytes()
+
+
+def test_most_of_these_are_screened(monkeypatch: Any) -> None:
+    """Copies that differ in the last bits are not: units would be finer than floats."""
+    number, seeds = 0, range(40)
+    for seed in seeds:
+        backend = all_screened(NativeBackend(1), monkeypatch)
+        backend.assign(*nearly_tied(seed))
+        number += backend._screened > 0
+    assert number > len(seeds) / 2
+
+
+@pytest.mark.slow
+def test_screening_finds_no_counterexample_in_many(monkeypatch: Any) -> None:
+    backend = all_screened(NativeBackend(1), monkeypatch)
+    for seed in range(1000, 4000):
+        near = nearly_tied(seed)
+        expected = backend.assign(*near, best=True).assignment
+        assert (backend.assign(*near).assignment == expected).all(), seed
+
+
+@pytest.mark.parametrize("n_restarts", [1, 3])
+@pytest.mark.parametrize("r", [20, 100, 1000])
+def test_sums_at_the_edge_of_the_bound_are_undecided(
+    r: int, n_restarts: int, monkeypatch: Any
+) -> None:
+    """Roundings that all go the wrong way: a bound of 0.9 r units would be too short.
+
+    In every partition but one, entries of 10.49 and 10.51 units become 10 and 11:
+    the first cluster seems better by r - 1 units. The last partition makes it worse by
+    a little more than it is better. Two other clusters set the least and the largest
+    entry, so that a unit is known.
+    """
+    backend = all_screened(NativeBackend(1), monkeypatch)
+    unit = r / (65534 - r / 2)
+    table = np.zeros((2 * r, 1, 4))
+    table[0::4, 0, 2] = 1.0
+    table[2::4, 0, 3] = 1.0
+    table[0::2, 0, :2] = np.array([10.49, 10.51]) * unit
+    table[2 * r - 2, 0, :2] = np.array([11.5 + 0.02 * r, 10.0]) * unit
+    table = np.repeat(table, n_restarts, axis=1).astype(np.float32)
+    codes, offsets = np.zeros((r, 4096), np.uint8), np.arange(r + 1) * 2
+    found = backend.assign(codes, offsets, table)
+    assert (found.assignment == 1).all()
+    assert backend._screened > 0
+    assert backend._undecided == backend._screened
+    same(found, REFERENCE.assign(codes, offsets, table))
+
+
+def test_planted_clusters_are_decided_in_16_bits() -> None:
+    """Screening does the work where it should, and says how much it left."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(5, size=20_000)
+    redrawn = rng.integers(5, size=(50, truth.size))
+    codes = np.where(rng.random(redrawn.shape) < 0.5, redrawn, truth).astype(np.uint8)
+    offsets = np.arange(51, dtype=np.int64) * 6
+    table = np.tile(np.append(1 - np.eye(5), np.zeros((1, 5)), axis=0), (50, 1))
+    backend = NativeBackend(1)
+    found = backend.assign(codes, offsets, table[:, None].astype(np.float32))
+    assert backend._screened == truth.size
+    assert backend._undecided < 0.01 * backend._screened
+    assert (found.assignment[0] == truth).mean() > 0.99
+
+
+def test_screening_pauses_where_it_does_not_pay() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(3, size=(30, 50_000)).astype(np.uint8)
+    offsets = np.arange(31, dtype=np.int64) * 4
+    table = np.ones((120, 1, 4), dtype=np.float32)
+    table += 1e-3 * rng.random(table.shape, dtype=np.float32)
+    table[0] += 1  # so that units are large beside all differences
+    table[0, 0, 0] = 50
+    backend = NativeBackend(1)
+    found = backend.assign(codes, offsets, table)
+    assert backend._screened < 5000
+    assert backend._pause > 0
+    same(found, REFERENCE.assign(codes, offsets, table))
+
+
+def test_signatures_are_those_of_the_sources() -> None:
+    text = "".join(file.read_text() for file in library.FOLDER.glob("*.c"))
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    declared = {}
+    for name, inside in re.findall(r"GPC_API [^;{]*?gpc_(\w+)\(([^)]*)\)\s*\{", text):
+        arguments = [] if inside == "void" else inside.split(",")
+        declared[name] = "".join(
+            "p" if "*" in one else "d" if "double" in one else "i" for one in arguments
+        )
+    stated = {name: found[1] for name, found in library._SIGNATURES.items()}
+    assert declared == stated
+
+
+@pytest.mark.parametrize("name", ["c", "h", "cos"])
+def test_price_tables(name: str, case: Case) -> None:
+    segments, counts = Segments(case.offsets), counts_of(case)
+    weights = case.rng.random(len(case.codes)) + 0.5
+    refinement = Refinement(parse_utility(name)[1], segments, weights)
+    sizes = counts[: case.offsets[1]].sum(axis=0)
+    with compiled_loops(False):
+        expected = price_tables(refinement, counts, sizes)
+    for n_threads in (1, 2):
+        same(price_tables(refinement, counts, sizes, n_threads), expected)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("size", [SIZES[2], SIZES[3], SIZES[5]], ids=["1", "2", "3"])
+def test_ipc_sweep(size: Any, missing: float) -> None:
+    case = make((*size[:1], 1, *size[2:]), missing=missing)
+    segments, marginals = Segments(case.offsets), case.marginals
+    present = segments.to_labels(np.maximum(segments.sum(marginals), 1))
+    weights = case.rng.random(len(case.codes)) if missing else np.ones(len(case.codes))
+    start = case.assignment()[0]
+    counts = counted(REFERENCE, case, None, start[None])[:, 0] - 1
+    expected, ends = start.copy(), counts.copy()
+    shares = Shares(
+        *(segments.starts, segments.missing, weights, marginals / present, not missing)
+    )
+    for _ in range(2):
+        moved = sweep_objects(
+            *(case.codes, *shares, expected, ends, *count_members(shares, ends))
+        )
+        found = loops.ipc_sweep(
+            *(case.codes, *shares, start, counts, *count_members(shares, counts))
+        )
+        assert found == moved
+        same([start, counts], [expected, ends])
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("size", [SIZES[2], SIZES[3], SIZES[5]], ids=["1", "2", "3"])
+def test_climbs(size: Any, stored: bool) -> None:
+    case = make(size)
+    codes, labels = case.codes[:, :150], case.n_labels
+    n = codes.shape[1]
+    matrix = REFERENCE.pairs(codes, labels, slice(None), slice(None)).same
+    given = (codes, labels, np.arange(0, n, 2), (len(codes), 2))
+    similarity = matrix.astype(np.uint8 if stored and len(codes) < 256 else np.uint16)
+    extra = similarity if stored else None
+    with compiled_loops(False):
+        expected = climb_all(*given, extra)
+    for n_threads in (1, 2):
+        same(climb_all(*given, extra, None, n_threads), expected)
+
+
+def test_tilo_sweep() -> None:
+    rng = np.random.default_rng(0)
+    for n in (2, 3, 9, 40):
+        for _ in range(5):
+            graph = rng.integers(4, size=(n, n))
+            graph = graph + graph.T
+            order = rng.permutation(n)
+            with compiled_loops(False):
+                expected = tilo(graph, order=order)
+            same(tilo(graph, order=order), expected)
+
+
+def sanitized_library(folder: Any) -> tuple[Any, str]:
+    """Compile with both sanitizers; return the library and what to preload."""
+    compiler = shutil.which("gcc") or ""
+    if not compiler or sys.platform != "linux":
+        pytest.skip("sanitizers are tried with gcc on Linux")
+    asked = [compiler, "-print-file-name=libasan.so"]
+    runtime = subprocess.run(asked, capture_output=True, text=True, check=True)
+    preload = runtime.stdout.strip()
+    if not Path(preload).is_absolute():
+        pytest.skip("gcc has no AddressSanitizer here")
+    path = folder / library.file_name(library.levels()[0])
+    flags = ["-std=c11", "-O1", "-g", "-ffp-contract=off", "-fPIC", "-shared"]
+    flags += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags += ["-Wall", "-Wextra", "-Werror", "-fno-math-errno"]
+    level = [f"-march={path.stem[4:]}"] if "x86" in path.stem else []
+    files = [str(file) for file in sorted(library.FOLDER.glob("*.c"))]
+    subprocess.run([compiler, *flags, *level, *files, "-o", str(path)], check=True)
+    return path, preload
+
+
+FEW = "best and (n499 or counterexample) or refine or ipc_sweep or climbs or groups"
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [FEW, pytest.param("best or views or objects", marks=pytest.mark.slow)],
+    ids=["few", "all"],
+)
+def test_sanitizers_find_nothing(tmp_path: Any, chosen: str) -> None:
+    """Run a part of this file on a library that watches every access."""
+    if os.environ.get("GPU_CONSENSUS_TEST_LIBRARY"):
+        pytest.skip("this is that run")
+    path, preload = sanitized_library(tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", __file__, "-k", chosen]
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider"],
+        env={
+            **os.environ,
+            "GPU_CONSENSUS_TEST_LIBRARY": str(path),
+            "LD_PRELOAD": preload,
+            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",
+            "PYTHONMALLOC": "malloc",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert " passed" in done.stdout
+
+
+def test_threads_survive_a_fork() -> None:
+    """A child has none of its parent's threads and makes its own."""
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork on this system")
+    script = (
+        "import os, sys, numpy as np\n"
+        "from gpu_consensus.backends.native.backend import NativeBackend\n"
+        "b = NativeBackend(2)\n"
+        "codes = np.zeros((50, 200_000), np.uint8)\n"
+        "offsets = np.arange(51, dtype=np.int64) * 2\n"
+        "table = np.ones((100, 1, 2), np.float32)\n"
+        "b.assign(codes, offsets, table)\n"
+        "if (child := os.fork()) == 0:\n"
+        "    b.assign(codes, offsets, table)\n"
+        "    os._exit(7)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], timeout=60, check=False
+    )
+    assert done.returncode == 7
