@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.host_arrays import HostArrays
 from gpu_consensus.backends.protocol import (
     Assigned,
     Assignment,
@@ -22,14 +23,12 @@ from gpu_consensus.backends.protocol import (
 )
 from gpu_consensus.backends.recipe import TableRecipe, make_tables
 from gpu_consensus.backends.segments import LabelSums, label_sums
-from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import check_int
 
 _TILE = 1 << 18  # numbers in one tile: the scores of a tile stay in the cache
-_DEFAULT_MEMORY = 64 << 20
 
 
-class NumpyBackend:
+class NumpyBackend(HostArrays):
     """All primitives of :class:`gpu_consensus.backends.protocol.Backend` in NumPy.
 
     Parameters
@@ -39,30 +38,9 @@ class NumpyBackend:
     """
 
     name = "numpy"
-    xp: Any = np
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self._n_threads = n_threads(n_jobs)
-
-    def to_device(self, array: Any) -> Any:
-        """See the Protocol."""
-        return array
-
-    def to_host(self, *arrays: Any) -> Any:
-        """See the Protocol."""
-        return arrays[0] if len(arrays) == 1 else arrays
-
-    def resident(self, codes: Codes, reserve: int = 0) -> Any:
-        """See the Protocol."""
-        return to_host(codes)
-
-    def blocks(
-        self, resident: Any, n_restarts: int, memory_limit: int | None
-    ) -> Iterator[tuple[slice, Codes]]:
-        """See the Protocol."""
-        limit = _DEFAULT_MEMORY if memory_limit is None else memory_limit
-        for rows in _tiles(resident.shape[1], limit // (32 * n_restarts)):
-            yield rows, resident[:, rows]
 
     def table(
         self,

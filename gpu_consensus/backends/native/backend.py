@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.host_arrays import HostArrays
 from gpu_consensus.backends.native.layout import (
     Array,
     Lines,
@@ -46,15 +46,13 @@ from gpu_consensus.backends.recipe import (
     sec_weights,
 )
 from gpu_consensus.backends.segments import LabelSums
-from gpu_consensus.util.arrays import to_host
 
-_DEFAULT_MEMORY = 64 << 20
 _TOO_MANY = 6  # screening does not pay if one object in so many stays undecided
 _PAUSE = 7  # calls without it then
 _VECTOR = 64  # bytes of a row of steps are padded to it
 
 
-class NativeBackend:
+class NativeBackend(HostArrays):
     """All primitives of the seam in C.
 
     Parameters
@@ -71,35 +69,12 @@ class NativeBackend:
     """
 
     name = "native"
-    xp: Any = np
 
     def __init__(self, n_jobs: int | None = None, level: str | None = None) -> None:
         self._n_threads = n_threads(n_jobs)
         self._library = load(level)
         self._call = self._library.call
         self._screened, self._undecided, self._pause = 0, 0, 0
-
-    def to_device(self, array: Any) -> Any:
-        """See the Protocol."""
-        return array
-
-    def to_host(self, *arrays: Any) -> Any:
-        """See the Protocol."""
-        return arrays[0] if len(arrays) == 1 else arrays
-
-    def resident(self, codes: Codes, reserve: int = 0) -> Any:
-        """See the Protocol."""
-        return to_host(codes)
-
-    def blocks(
-        self, resident: Any, n_restarts: int, memory_limit: int | None
-    ) -> Iterator[tuple[slice, Codes]]:
-        """See the Protocol."""
-        limit = _DEFAULT_MEMORY if memory_limit is None else memory_limit
-        step, size = max(1, limit // (32 * n_restarts)), resident.shape[1]
-        for begin in range(0, size, step):
-            rows = slice(begin, min(size, begin + step))
-            yield rows, resident[:, rows]
 
     def count(
         self,
