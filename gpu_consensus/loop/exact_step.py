@@ -98,7 +98,6 @@ def refine(
         tally = rows.step(
             backend.to_device(enter), None, backend.to_device(stay), least
         )
-        assert tally.gains is not None
         objective = rule.objective(tally.counts, tally.absent)
         state.n_steps += 1
         state.active, undone = [], []
@@ -111,7 +110,7 @@ def refine(
                 state.least_gain[q] = 0.0
             else:
                 undone.append(q)
-                edge = half_edge(tally.gains[a], least[a])
+                edge = half_edge(rows.gains(q), least[a])
                 if edge is None:
                     continue
                 state.least_gain[q] = edge

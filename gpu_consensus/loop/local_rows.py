@@ -62,6 +62,8 @@ class LocalRows:
         self._previous: Any = None
         self._counts: Any = None
         self._absent: Any = None
+        # what the last exact step saves, in bins (A, size) of each range of objects
+        self._gain_bins: list[Any] = []
         # careful seeding: the lowest score of each object so far, and who was drawn
         self._nearest = np.empty(0, dtype=np.float32)
         self._drawn: list[int] = []
@@ -166,17 +168,17 @@ class LocalRows:
         """See :class:`Rows`."""
         xp, n_samples = self.blocks.backend.xp, self.blocks.n_samples
         moved = xp.zeros(len(self._restarts), dtype=np.int64)
-        gains, least = None, None
-        if stay is not None and least_gain is not None:
-            gains = xp.zeros((len(self._restarts), GAIN_BINS), dtype=np.int64)
+        least = None
+        if least_gain is not None:
             least = self.blocks.backend.to_device(least_gain[:, None])
+        self._gain_bins = []
         whole = self._previous
         for rows, codes in self.blocks.blocks(len(self._restarts)):
             before = self._current[:, rows]
             if stay is None:
                 after = self._assign(rows, codes, table, row_table)
             else:
-                after = self._exact(codes, table, stay, before, least, gains)
+                after = self._exact(codes, table, stay, before, least)
             self._count(rows, codes, before, after)
             moved += (before != after).sum(axis=1)
             if rows == slice(0, n_samples):
@@ -184,10 +186,7 @@ class LocalRows:
             else:
                 whole[:, rows] = after
         self._previous, self._current = self._current, whole
-        tally = self._tally(self._current, self._counts, self._absent, moved)
-        if gains is not None:
-            tally = tally._replace(gains=self.blocks.backend.to_host(gains))
-        return tally
+        return self._tally(self._current, self._counts, self._absent, moved)
 
     def _exact(
         self,
@@ -196,15 +195,13 @@ class LocalRows:
         stay: Table,
         before: Assignment,
         least: Any,
-        gains: Any,
     ) -> Assignment:
-        """Return where objects are that moved only if it saves enough; count gains."""
+        """Return where objects are that moved only if it saves enough."""
         backend = self.blocks.backend
         there = backend.assign(codes, self.blocks.offsets, table, own=before, stay=stay)
         assert there.gain is not None
-        for a, gain in enumerate(there.gain):
-            bins = gain.view(np.uint32) >> np.uint32(16)
-            gains[a] += backend.xp.bincount(bins, minlength=GAIN_BINS)
+        bins = there.gain.view(np.uint32) >> np.uint32(16)
+        self._gain_bins.append(bins.astype(np.uint16))
         after: Assignment = backend.xp.where(
             there.gain > least, there.assignment, before
         )
@@ -227,6 +224,15 @@ class LocalRows:
             none = after.dtype.type(self.n_clusters)
             after = backend.xp.where(self._is_skipped(rows), none, after)
         return after
+
+    def gains(self, restart: int) -> npt.NDArray[np.int64]:
+        """See :class:`Rows`."""
+        xp, a = self.blocks.backend.xp, self._restarts.index(restart)
+        number = xp.zeros(GAIN_BINS, dtype=np.int64)
+        for bins in self._gain_bins:
+            number += xp.bincount(bins[a], minlength=GAIN_BINS)
+        found: npt.NDArray[np.int64] = self.blocks.backend.to_host(number)
+        return found
 
     def back(self, restarts: list[int]) -> None:
         """See :class:`Rows`."""

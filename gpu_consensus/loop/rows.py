@@ -50,9 +50,6 @@ class Tally(NamedTuple):
         How many objects changed their cluster.
     hashes : ndarray of shape (A,), uint64, or None
         Hashes of the assignments, where a rule needs them.
-    gains : ndarray of shape (A, 2^15), int64, or None
-        After a step with ``stay``: how many objects would save so much, by the upper
-        16 bits of the float32 that they save.
     there, absent_there
         The same as ``counts`` and ``absent``, where the backend computes. They change
         with the next step.
@@ -65,7 +62,6 @@ class Tally(NamedTuple):
     hashes: npt.NDArray[np.uint64] | None
     there: Any
     absent_there: Any
-    gains: npt.NDArray[np.int64] | None = None
 
 
 class Rows(Protocol):
@@ -93,6 +89,14 @@ class Rows(Protocol):
 
         With ``stay`` (S, A, K), the price that an object pays for staying, only objects
         move that save more than the ``least_gain`` (A,) of their restart.
+        """
+        ...
+
+    def gains(self, restart: int) -> npt.NDArray[np.int64]:
+        """Return how many objects the last step with ``stay`` would save so much.
+
+        Shape (2^15,), by the upper 16 bits of the float32 that they save. Asked for
+        only where a step was in vain.
         """
         ...
 

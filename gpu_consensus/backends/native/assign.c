@@ -5,14 +5,12 @@
 #define SUM_NUMBER float
 #define SUM_VECTOR gpc_floats
 #define SUM_CODE uint8_t
-#define SUM_START 0
 #include "sum_rows.h"
 
 #define SUM_NAME float_u16
 #define SUM_NUMBER float
 #define SUM_VECTOR gpc_floats
 #define SUM_CODE uint16_t
-#define SUM_START 0
 #include "sum_rows.h"
 
 enum { LANES = GPC_VECTOR / 4 };
@@ -29,12 +27,11 @@ static void sum_tile(const gpc_labels* labels, const float* table, int64_t width
 
 /* one multiplication and one addition for every score, never fused */
 static void add_row_term(const gpc_labels* labels, const gpc_scoring* scoring,
-                         int64_t size, int64_t first, const int64_t* objects,
-                         float* scores, float* factors) {
+                         int64_t size, int64_t first, float* scores, float* factors) {
     const int64_t width = scoring->width;
     if (scoring->row_table) sum_tile(labels, scoring->row_table, width, size, factors);
     for (int64_t t = 0; t < size; ++t) {
-        const float weight = scoring->row_weight[objects ? objects[t] : first + t];
+        const float weight = scoring->row_weight[first + t];
         const float* factor =
             scoring->row_table ? factors + t * width : scoring->row_sum;
         float* score = scores + t * width;
@@ -125,24 +122,22 @@ static void place_own(const gpc_scoring* scoring, int64_t size, int64_t first,
     }
 }
 
-void gpc_assign_tile(const gpc_labels* labels, const gpc_scoring* scoring, int64_t size,
-                     int64_t first, const int64_t* objects, float* scratch) {
+static void assign_tile(const gpc_labels* labels, const gpc_scoring* scoring,
+                        int64_t size, int64_t first, float* scratch) {
     const int64_t width = scoring->width;
     sum_tile(labels, scoring->table, width, size, scratch);
     if (scoring->row_weight)
-        add_row_term(labels, scoring, size, first, objects, scratch,
+        add_row_term(labels, scoring, size, first, scratch,
                      scratch + (size + 1) * width);
     if (scoring->own) place_own(scoring, size, first, scratch);
     if (scoring->n_restarts == 1) {
         for (int64_t t = 0; t < size; ++t)
-            lowest_of_one(scoring, scratch + t * width,
-                          objects ? objects[t] : first + t);
+            lowest_of_one(scoring, scratch + t * width, first + t);
         return;
     }
     for (int64_t t = 0; t < size; ++t)
         for (int64_t q = 0; q < scoring->n_restarts; q += LANES)
-            lowest_by_restart(scoring, scratch + t * width, q,
-                              objects ? objects[t] : first + t);
+            lowest_by_restart(scoring, scratch + t * width, q, first + t);
 }
 
 static int64_t tile_of(int64_t width, int64_t n_rows) {
@@ -173,8 +168,7 @@ GPC_API void gpc_assign(const void* codes, int64_t code_size, int64_t stride,
     const int64_t tile = tile_of(width, offsets[n_partitions]);
     for (int64_t first = begin; first < end; first += tile) {
         labels.codes = gpc_codes_at(codes, code_size, first);
-        gpc_assign_tile(&labels, &scoring, gpc_min(tile, end - first), first, NULL,
-                        scratch);
+        assign_tile(&labels, &scoring, gpc_min(tile, end - first), first, scratch);
     }
 }
 

@@ -24,7 +24,10 @@ from gpu_consensus.backends.native.layout import (
 from gpu_consensus.backends.native.library import load
 from gpu_consensus.backends.native.screening import (
     PROBE,
+    Lookups,
+    bearable_doubts,
     make_screen,
+    share_lookups,
     worth_screening,
 )
 from gpu_consensus.backends.native.threads import over, scratch
@@ -47,7 +50,6 @@ from gpu_consensus.backends.recipe import (
 )
 from gpu_consensus.backends.segments import LabelSums
 
-_TOO_MANY = 6  # screening does not pay if one object in so many stays undecided
 _PAUSE = 7  # calls without it then
 _VECTOR = 64  # bytes of a row of steps are padded to it
 
@@ -75,6 +77,7 @@ class NativeBackend(HostArrays):
         self._library = load(level)
         self._call = self._library.call
         self._screened, self._undecided, self._pause = 0, 0, 0
+        self._shared: tuple[Offsets, Lookups] | None = None
 
     def count(
         self,
@@ -393,13 +396,25 @@ class NativeBackend(HostArrays):
             self._pause -= 1
             return 0
         call, (_, n_restarts, n_clusters) = self._call, shape
+        if self._shared is None or self._shared[0] is not offsets:
+            self._shared = offsets, share_lookups(offsets, n_samples)
         screen = make_screen(
-            call, rows, offsets, n_restarts, n_clusters, self._n_threads
+            call,
+            rows,
+            offsets,
+            self._shared[1],
+            n_restarts,
+            n_clusters,
+            self._n_threads,
         )
         if screen is None:
             return 0
-        width, small_width = rows.shape[1], screen.small.shape[1]
-        room = call.screen_scratch(width, small_width, len(rows), n_partitions)
+        width, n_lookups = rows.shape[1], len(screen.parts)
+        n_rows, small_width = screen.small.shape
+        room = call.screen_scratch(
+            width, small_width, n_rows, len(rows), n_restarts, n_clusters
+        )
+        bearable = bearable_doubts(n_restarts * n_clusters)
         found: list[npt.NDArray[np.int64]] = []
 
         def some(begin: int, end: int) -> None:
@@ -415,7 +430,12 @@ class NativeBackend(HostArrays):
                 width,
                 address(screen.small),
                 small_width,
+                address(screen.parts),
+                address(screen.rows),
+                address(screen.raised),
+                n_lookups,
                 address(screen.distance),
+                bearable,
                 n_restarts,
                 n_clusters,
                 begin,
@@ -431,7 +451,7 @@ class NativeBackend(HostArrays):
 
         some(0, PROBE)
         screened, undecided = found[0].tolist()
-        if _TOO_MANY * undecided > screened:
+        if undecided > bearable * screened:
             self._pause = _PAUSE
             self._screened, self._undecided = screened, undecided
             return PROBE

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 2
+ABI = 3
 """What the signatures below belong to: ``GPC_ABI`` of native.h."""
 FOLDER = Path(__file__).parent
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -25,10 +25,11 @@ _SIGNATURES = {
     "assign": ("v", "piipipipppiiiipiippppp"),
     "own_scores": ("v", "piipipiiiiipiip"),
     "assign_scratch": ("i", "ii"),
-    "assign_screened": ("v", "piipipipipiiiipiipp"),
-    "screen_bounds": ("v", "pipiiiipp"),
-    "screen_table": ("v", "piiipiipi"),
-    "screen_scratch": ("i", "iiii"),
+    "assign_screened": ("v", "piipipipipppipdiiiipiipp"),
+    "screen_bounds": ("v", "pipiiiippp"),
+    "screen_table": ("v", "pippiippppiipip"),
+    "screen_table_scratch": ("i", "ii"),
+    "screen_scratch": ("i", "iiiiii"),
     "count_moves": ("v", "pipiiiiiip"),
     "count_rows": ("v", "piipiiipipiiiipp"),
     "count_rows_scratch": ("i", "ii"),
@@ -45,7 +46,8 @@ _SIGNATURES = {
     "pairs": ("v", "pipiipiiiipp"),
     "sweep": ("i", "piipiippipiipppp"),
     "climb": ("v", "piiippippiiiipippppp"),
-    "prices": ("v", "ipppdpiiiippipp"),
+    "prices": ("v", "ipppdpiiiippip"),
+    "prices_scratch": ("i", "i"),
     "tilo_sweep": ("i", "pippppip"),
 }
 _KINDS = {

@@ -61,7 +61,7 @@ def prices(
     enter, stay = (blank_table(n_rows, n_columns) for _ in range(2))
 
     def some(first: int, last: int) -> None:
-        memory, place = scratch(16 * n_columns)
+        memory, place = scratch(call.prices_scratch(n_columns))
         call.prices(
             UTILITIES.index(utility),
             address(counts),
@@ -77,7 +77,6 @@ def prices(
             address(stay),
             enter.shape[1],
             place,
-            place + 8 * n_columns,
         )
         del memory
 

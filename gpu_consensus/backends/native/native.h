@@ -54,7 +54,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define GPC_ABI 2 /* raised by every change of a signature or a layout */
+#define GPC_ABI 3 /* raised by every change of a signature or a layout */
 
 #if defined(_WIN32)
 #define GPC_API __declspec(dllexport)
@@ -130,6 +130,9 @@ GPC_INLINE const void* gpc_codes_at(const void* codes, int64_t size, int64_t at)
 #ifndef GPC_AHEAD
 #define GPC_AHEAD 256 /* objects whose labels are asked for early */
 #endif
+#ifndef GPC_STEP
+#define GPC_STEP 8 /* bytes: the largest factor that an address takes for nothing */
+#endif
 #ifndef GPC_LARGE_TABLE
 #define GPC_LARGE_TABLE (1 << 20)
 #endif
@@ -177,11 +180,6 @@ typedef struct {
     const void* own;    /* as assignment: the cluster that each object is in, or NULL */
     const float* price; /* (R, n): its score there */
 } gpc_scoring;
-
-/* Assign `size` objects whose labels begin at labels->codes; they are objects first,
-   first + 1, ... of the outputs, or the listed ones. scratch: 2 (size + 1) width. */
-void gpc_assign_tile(const gpc_labels* labels, const gpc_scoring* scoring, int64_t size,
-                     int64_t first, const int64_t* objects, float* scratch);
 
 /* What `screen.c` needs of `assign.c`. */
 GPC_API int64_t gpc_assign_scratch(int64_t width, int64_t n_rows);

@@ -1,5 +1,13 @@
-/* Screening, exact: most objects are decided by sums of 16-bit numbers, which are half
-   as many bytes as float32; the others are assigned by the float32 code.
+/* Screening, exact: most objects are decided by sums of small whole numbers, a quarter
+   of the bytes of float32. Where they leave a doubt, the clusters in doubt, and only
+   they, are summed in float32 as `assign` does.
+
+   A table of small numbers has entries t = T' / unit, rounded, and each of its lookups
+   has a unit of its own, a power of two times that of the restart: the unit grows with
+   the largest T' of a partition, so that all 8 bits are used. Whole numbers may be
+   added in any order: lookups with the largest units come first, and their sums are
+   shifted up when the unit falls. Two partitions of few labels share one lookup, whose
+   rows are the pairs of their labels.
 
    The bound
    ---------
@@ -9,128 +17,115 @@
 
    1. Float sums. With u = 2^-24, |s_k - S_k| <= B where
       B = (r - 1) u / (1 - (r - 1) u) * sum_i max |T_i|, the largest entry of partition
-   i over its labels and clusters. (No sum is subnormal, see the Protocol.)
+      i over its labels and clusters. (No sum is subnormal, see the Protocol.)
    2. Least entries. Let m_i be the least entry over k at the object's label. T'_ik =
       T_ik - m_i >= 0, and S_k - S_h = S'_k - S'_h: what is subtracted does not depend
       on k.
-   3. Rounding. t_ik = trunc(fl(fl(c fl(T_ik - m_i)) + 1/2)) with a float32 number c.
-      Before truncation three operations err by a factor of at most 1 +- u each, so that
-      |t_ik - c T'_ik| <= 1/2 + 4 u (c T'_ik + 1).
-   4. No overflow. Let M_i be the largest fl(T_ik - m_i) over labels and clusters. With
-      c <= (65534 - r/2) / sum_i M_i, where the division errs by far less than what
-   65534 leaves to 65535, any sum over i of t_ik is at most 65535: sums of 16-bit
-   numbers are sums of whole numbers.
-   5. So t_k, the sum of t_ik, obeys |t_k - c S'_k| <= r/2 + e with
-      e = 4 u (65535 + r) < 0.02 for r <= 4096.
-   6. Let h have the lowest t and let every other k have t_k - t_h >= D. Then
-      c (S_k - S_h) >= D - r - 2 e, and with D > r + 2 e + 2 c B it is more than 2 c B:
-      S_k - S_h > 2 B, hence s_k > s_h by 1. for every k but h. The winner is h, without
-      a tie.
+   3. Rounding. Lookup v has a partition or two and the unit 2^e_v, a whole number:
+      t_vk = trunc(fl(fl(c_v fl(fl(T_ik - m_i) + fl(T_jk - m_j))) + 1/2)) with
+      c_v = c 2^-e_v, exact in float32. Before truncation at most four operations err by
+      a factor of 1 +- u each, and c_v T'_vk < 255, so that
+      |2^e_v t_vk - c T'_vk| <= 2^e_v (1/2 + d) with d = 5 u 256 < 0.0001.
+   4. No overflow. Let M_v be the largest T'_v over labels and clusters, for two
+      partitions the sum of theirs. e_v is such that c_v M_v <= 254, so that t_vk <=
+   255. With E = sum_v 2^e_v and c sum_v M_v + (1/2 + d) E <= 65535, any sum over v of
+      2^e_v t_vk fits 16 bits, and so does any part of it: sums are those of whole
+      numbers. (A shift of sums of lookups with larger units is such a part.)
+   5. So t_k, the sum of 2^e_v t_vk, obeys |t_k - c S'_k| <= (1/2 + d) E.
+   6. Let h have the lowest t, and let k have t_k - t_h >= D > (1 + 2 d) E + 2 c B. Then
+      c (S_k - S_h) >= D - (1 + 2 d) E > 2 c B: S_k - S_h > 2 B, hence s_k > s_h by 1.:
+      k is not the winner, nor a tie. Who is left, all k with t_k - t_h < D, holds the
+      winner and its ties; where that is h alone, it is h.
 
-   Where the second lowest t is not D above the lowest the object is undecided, whatever
-   its order; it pays the float32 code and nothing is lost but time. D is made in
-   float64 and rounded up. Where r > 4096, or c or D is out of range, nothing is
-   screened. Scores with a row term, and calls that ask for scores or gaps, take
-   float32. */
+   D is made in float64 and rounded up. Where r > 4096, or c or D is out of range,
+   nothing is screened. Scores with a row term, and calls that ask for scores or gaps,
+   take float32. With all units 1 and entries of 16 bits the same bound serves a table
+   in 16 bits. */
 #include "native.h"
 
-#if defined(__SSE2__)
+#if defined(__SSE4_1__)
 #include <immintrin.h>
 #elif defined(__ARM_NEON)
 #include <arm_neon.h>
 #endif
 
-/* Sums begin with -32768, so that comparisons with a sign order them. */
-#define SUM_NAME word_u8
-#define SUM_NUMBER uint16_t
-#define SUM_VECTOR gpc_words
-#define SUM_CODE uint8_t
-#define SUM_START 0x8000
-#include "sum_rows.h"
+/* bytes as words, in one instruction: compilers take several for a conversion */
+GPC_INLINE gpc_words load_words(const uint8_t* place) {
+#if GPC_VECTOR == 64
+    return (gpc_words)_mm512_cvtepu8_epi16(_mm256_loadu_si256((const void*)place));
+#elif GPC_VECTOR == 32
+    return (gpc_words)_mm256_cvtepu8_epi16(_mm_loadu_si128((const void*)place));
+#elif defined(__SSE4_1__)
+    return (gpc_words)_mm_cvtepu8_epi16(_mm_loadl_epi64((const void*)place));
+#elif defined(__ARM_NEON)
+    return (gpc_words)vmovl_u8(vld1_u8(place));
+#else
+    gpc_words found;
+    for (int x = 0; x < GPC_VECTOR / 2; ++x) found[x] = place[x];
+    return found;
+#endif
+}
 
-#define SUM_NAME word_u16
+#define SUM_NAME word
 #define SUM_NUMBER uint16_t
 #define SUM_VECTOR gpc_words
+#define SUM_ENTRY uint8_t
+#define SUM_LOAD load_words
 #define SUM_CODE uint16_t
-#define SUM_START 0x8000
 #include "sum_rows.h"
 
 #if GPC_VECTOR > 32
-#define SUM_NAME half_u8
-#define SUM_NUMBER uint16_t
-#define SUM_VECTOR gpc_half_words
-#define SUM_CODE uint8_t
-#define SUM_START 0x8000
-#include "sum_rows.h"
+GPC_INLINE gpc_half_words load_half_words(const uint8_t* place) {
+    return (gpc_half_words)_mm256_cvtepu8_epi16(_mm_loadu_si128((const void*)place));
+}
 
-#define SUM_NAME half_u16
+#define SUM_NAME half
 #define SUM_NUMBER uint16_t
 #define SUM_VECTOR gpc_half_words
+#define SUM_ENTRY uint8_t
+#define SUM_LOAD load_half_words
 #define SUM_CODE uint16_t
-#define SUM_START 0x8000
 #include "sum_rows.h"
 #endif
 
 enum {
-    PENDING = 256, /* undecided objects that are assigned together */
-    EARLY = 1024,  /* after so many objects the share of undecided ones is judged */
-    BLOCK = 16     /* restarts whose least entries are found together */
+    DOUBTS = 1 << 14, /* clusters in doubt that are summed together */
+    GROUP = 32,       /* lookups at most that are added together */
+    BLOCK = 16        /* restarts whose least entries are found together */
 };
-
-static void sum_tile(const gpc_labels* labels, const uint16_t* small, int64_t width,
-                     int64_t size, uint16_t* sums) {
-#define SUM_WITH(name)                                                                \
-    name(labels->codes, labels->stride, labels->offsets, labels->n_partitions, small, \
-         width, size, sums)
-#if GPC_VECTOR > 32
-    if (width % 32) {
-        if (labels->code_size == 1)
-            SUM_WITH(half_u8_tile);
-        else
-            SUM_WITH(half_u16_tile);
-        return;
-    }
-#endif
-    if (labels->code_size == 1)
-        SUM_WITH(word_u8_tile);
-    else
-        SUM_WITH(word_u16_tile);
-#undef SUM_WITH
-}
-
-/* A float as an integer of the same order, so that compilers find the least of a row
-   with vectors; and back. */
-GPC_INLINE int32_t order_of(float x) {
-    int32_t bits;
-    memcpy(&bits, &x, 4);
-    return bits ^ ((bits >> 31) & 0x7fffffff);
-}
-
-GPC_INLINE float float_of(int32_t order) {
-    const int32_t bits = order ^ ((order >> 31) & 0x7fffffff);
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
 
 /* the least and the largest entry of a row of one restart */
 GPC_INLINE void ends_of(const float* row, int64_t n_clusters, float* low, float* high) {
-    int32_t least = order_of(row[0]), most = least;
-    for (int64_t k = 1; k < n_clusters; ++k) {
-        const int32_t here = order_of(row[k]);
-        least = here < least ? here : least;
-        most = here > most ? here : most;
+    if (n_clusters == 1) {
+        *low = *high = row[0];
+        return;
     }
-    *low = float_of(least);
-    *high = float_of(most);
+    float least[4] = {row[0], row[1], row[0], row[1]}, most[4];
+    memcpy(most, least, sizeof most);
+    int64_t k = 0;
+    for (; k + 4 <= n_clusters; k += 4)
+        for (int x = 0; x < 4; ++x) {
+            least[x] = row[k + x] < least[x] ? row[k + x] : least[x];
+            most[x] = row[k + x] > most[x] ? row[k + x] : most[x];
+        }
+    for (; k < n_clusters; ++k) {
+        least[0] = row[k] < least[0] ? row[k] : least[0];
+        most[0] = row[k] > most[0] ? row[k] : most[0];
+    }
+    for (int x = 1; x < 4; ++x) {
+        least[0] = least[x] < least[0] ? least[x] : least[0];
+        most[0] = most[x] > most[0] ? most[x] : most[0];
+    }
+    *low = least[0];
+    *high = most[0];
 }
 
 /* Write for partitions first .. last - 1 and every restart the largest T' (spread) and
-   the largest |T| (level), (r, R) each. */
+   the largest |T| (level), (r, R) each, and the least entry of every row, (S, R). */
 GPC_API void gpc_screen_bounds(const float* table, int64_t width,
                                const int64_t* offsets, int64_t n_restarts,
                                int64_t n_clusters, int64_t first, int64_t last,
-                               float* spread, float* level) {
+                               float* spread, float* level, float* lowest) {
     for (int64_t i = first; i < last; ++i)
         for (int64_t q = 0; q < n_restarts; q += BLOCK) {
             const int64_t lanes = gpc_min(BLOCK, n_restarts - q);
@@ -147,6 +142,7 @@ GPC_API void gpc_screen_bounds(const float* table, int64_t width,
                         high[x] = entry[x] > high[x] ? entry[x] : high[x];
                     }
                 }
+                memcpy(lowest + row * n_restarts + q, low, (size_t)lanes * 4);
                 for (int64_t x = 0; x < lanes; ++x) {
                     const float range = high[x] - low[x];
                     const float size = high[x] > -low[x] ? high[x] : -low[x];
@@ -159,115 +155,174 @@ GPC_API void gpc_screen_bounds(const float* table, int64_t width,
         }
 }
 
-/* Write rows first .. last - 1 of the table in 16 bits (S, small_width): column k R + q
-   as in the table, c of each restart in scale. */
-GPC_API void gpc_screen_table(const float* table, int64_t width, int64_t n_restarts,
-                              int64_t n_clusters, const float* scale, int64_t first,
-                              int64_t last, uint16_t* small, int64_t small_width) {
-    const int64_t columns = n_restarts * n_clusters;
-    for (int64_t row = first; row < last; ++row) {
-        const float* source = table + row * width;
-        uint16_t* target = small + row * small_width;
-        memset(target + columns, 0, (size_t)(small_width - columns) * 2);
-        if (n_restarts == 1) {
-            float low, high;
-            ends_of(source, n_clusters, &low, &high);
-            for (int64_t k = 0; k < n_clusters; ++k)
-                target[k] = (uint16_t)(int32_t)((source[k] - low) * scale[0] + 0.5f);
-            continue;
+/* the entries of a row above the least of their restart */
+GPC_INLINE void above_least(const float* restrict row, const float* restrict low,
+                            int64_t n_restarts, int64_t n_clusters, int64_t width,
+                            float* restrict above) {
+    if (n_restarts == 1) {
+        for (int64_t c = 0; c < width; c += GPC_LANES)
+            for (int64_t x = c; x < c + GPC_LANES; ++x) above[x] = row[x] - low[0];
+    } else {
+        for (int64_t k = 0; k < n_clusters; ++k)
+            for (int64_t q = 0; q < n_restarts; ++q)
+                above[k * n_restarts + q] = row[k * n_restarts + q] - low[q];
+    }
+}
+
+GPC_INLINE void round_line(const float* restrict above, const float* restrict other,
+                           const float* restrict by, uint8_t* restrict target) {
+    for (int x = 0; x < GPC_LANES; ++x)
+        target[x] = (uint8_t)(int32_t)((above[x] + other[x]) * by[x] + 0.5f);
+}
+
+/* Bytes of scratch that gpc_screen_table needs for lookups of at most so many labels in
+   their second partition. */
+GPC_API int64_t gpc_screen_table_scratch(int64_t width, int64_t most_labels) {
+    return 4 * width * (most_labels + 3);
+}
+
+/* Write the rows of lookups first .. last - 1 of the table in 8 bits (rows,
+   small_width), columns k R + q as in the table.
+
+   low (S, R): as gpc_screen_bounds writes it; parts (L, 2): the partition of a lookup
+   and the one that shares it, or -1; rows (L + 1): where its rows begin, the labels of
+   the first partition in order and for each of them those of the second; unit (L): e_v;
+   scale (width): c of each column. */
+GPC_API void gpc_screen_table(const float* table, int64_t width, const int64_t* offsets,
+                              const float* low, int64_t n_restarts, int64_t n_clusters,
+                              const int64_t* parts, const int64_t* rows,
+                              const uint8_t* unit, const float* scale, int64_t first,
+                              int64_t last, uint8_t* small, int64_t small_width,
+                              float* scratch) {
+    float *by = scratch, *above = by + width, *others = above + width;
+    for (int64_t c = 0; c < width; ++c) above[c] = 0;
+    for (int64_t v = first; v < last; ++v) {
+        const int64_t i = parts[2 * v], j = parts[2 * v + 1];
+        const float finer = 1.0f / (float)(1 << unit[v]);
+        for (int64_t c = 0; c < width; ++c) by[c] = scale[c] * finer;
+        int64_t pairs = 1;
+        if (j >= 0) {
+            pairs = offsets[j + 1] - offsets[j];
+            memset(others, 0, (size_t)(pairs * width) * 4);
+            for (int64_t b = 0; b < pairs; ++b)
+                above_least(table + (offsets[j] + b) * width,
+                            low + (offsets[j] + b) * n_restarts, n_restarts, n_clusters,
+                            width, others + b * width);
+        } else {
+            memset(others, 0, (size_t)width * 4);
         }
-        for (int64_t q = 0; q < n_restarts; q += BLOCK) {
-            const int64_t lanes = gpc_min(BLOCK, n_restarts - q);
-            float low[BLOCK], by[BLOCK];
-            for (int64_t x = 0; x < lanes; ++x) {
-                low[x] = source[q + x];
-                by[x] = scale[q + x];
+        uint8_t* target = small + rows[v] * small_width;
+        for (int64_t row = offsets[i]; row < offsets[i + 1]; ++row) {
+            above_least(table + row * width, low + row * n_restarts, n_restarts,
+                        n_clusters, width, above);
+            for (int64_t b = 0; b < pairs; ++b, target += small_width) {
+                for (int64_t c = 0; c < width; c += GPC_LANES)
+                    round_line(above + c, others + b * width + c, by + c, target + c);
+                if (small_width > width)
+                    memset(target + width, 0, (size_t)(small_width - width));
             }
-            for (int64_t k = 1; k < n_clusters; ++k)
-                for (int64_t x = 0; x < lanes; ++x) {
-                    const float entry = source[k * n_restarts + q + x];
-                    low[x] = entry < low[x] ? entry : low[x];
-                }
-            for (int64_t k = 0; k < n_clusters; ++k)
-                for (int64_t x = 0; x < lanes; ++x) {
-                    const float above = source[k * n_restarts + q + x] - low[x];
-                    target[k * n_restarts + q + x] =
-                        (uint16_t)(int32_t)(above * by[x] + 0.5f);
-                }
         }
     }
 }
 
 /* a vector of restarts whose sums are compared at once */
 #if GPC_VECTOR >= 32
-typedef GPC_VECTOR_OF(int16_t, 32) shorts;
-GPC_INLINE shorts lower(shorts a, shorts b) {
-    return (shorts)_mm256_min_epi16((__m256i)a, (__m256i)b);
+typedef GPC_VECTOR_OF(uint16_t, 32) words;
+GPC_INLINE words lower(words a, words b) {
+    return (words)_mm256_min_epu16((__m256i)a, (__m256i)b);
 }
-GPC_INLINE shorts higher(shorts a, shorts b) {
-    return (shorts)_mm256_max_epi16((__m256i)a, (__m256i)b);
-}
-#else
-typedef GPC_VECTOR_OF(int16_t, 16) shorts;
-#if defined(__SSE2__)
-GPC_INLINE shorts lower(shorts a, shorts b) {
-    return (shorts)_mm_min_epi16((__m128i)a, (__m128i)b);
-}
-GPC_INLINE shorts higher(shorts a, shorts b) {
-    return (shorts)_mm_max_epi16((__m128i)a, (__m128i)b);
+GPC_INLINE words higher(words a, words b) {
+    return (words)_mm256_max_epu16((__m256i)a, (__m256i)b);
 }
 #else
-GPC_INLINE shorts lower(shorts a, shorts b) {
-    const shorts less = (shorts)(a < b);
+typedef GPC_VECTOR_OF(uint16_t, 16) words;
+#if defined(__SSE4_1__)
+GPC_INLINE words lower(words a, words b) {
+    return (words)_mm_min_epu16((__m128i)a, (__m128i)b);
+}
+GPC_INLINE words higher(words a, words b) {
+    return (words)_mm_max_epu16((__m128i)a, (__m128i)b);
+}
+#else
+GPC_INLINE words lower(words a, words b) {
+    const words less = (words)(a < b);
     return (less & a) | (~less & b);
 }
-GPC_INLINE shorts higher(shorts a, shorts b) {
-    const shorts less = (shorts)(a < b);
+GPC_INLINE words higher(words a, words b) {
+    const words less = (words)(a < b);
     return (less & b) | (~less & a);
 }
 #endif
 #endif
-enum { LANES = sizeof(shorts) / 2 };
+enum { LANES = sizeof(words) / 2 };
 
-/* Write the clusters of one object in a vector of restarts from q on; whether all of
-   them are decided. */
-GPC_INLINE int decide_restarts(const gpc_scoring* scoring, const int16_t* sums,
-                               const uint16_t* distance, int64_t q, int64_t l) {
+/* A table in 8 bits: see gpc_assign_screened. */
+typedef struct {
+    const uint8_t* small;
+    int64_t width;
+    const int64_t *parts, *rows;
+    const uint8_t* raise;
+    int64_t number;
+} gpc_lookups;
+
+/* Clusters in doubt: the object, the column of the table and the sum in float32. All of
+   one object and restart follow one another, the lowest k first. */
+typedef struct {
+    uint32_t *objects, *columns; /* objects are counted from `first` on */
+    int64_t first;
+    float* scores;
+    int64_t number, most;
+} doubts;
+
+/* note the clusters of an object and restart that are less than D above the lowest */
+static void note(doubts* list, const gpc_scoring* scoring, const uint16_t* sums,
+                 int64_t q, int64_t l, int32_t low, int32_t distance) {
+    for (int64_t c = q; c < scoring->n_clusters * scoring->n_restarts;
+         c += scoring->n_restarts) {
+        list->objects[list->number] = (uint32_t)(l - list->first);
+        list->columns[list->number] = (uint32_t)c;
+        list->number += (int32_t)sums[c] - low < distance;
+    }
+}
+
+/* Write the clusters of one object in a vector of restarts from q on, and note those in
+   doubt. */
+GPC_INLINE void decide_restarts(const gpc_scoring* scoring, const uint16_t* sums,
+                                const uint16_t* distance, int64_t q, int64_t l,
+                                doubts* list) {
     const int64_t n_restarts = scoring->n_restarts;
-    const int16_t* column = sums + q;
-    shorts low = *(const shorts*)column;
-    shorts second = (shorts){0} + (int16_t)32767, winner = {0};
-    shorts name = {0};
+    const uint16_t* column = sums + q;
+    words low = *(const words*)column;
+    words second = (words){0} + (uint16_t)65535, winner = {0};
+    words name = {0};
     for (int64_t k = 1; k < scoring->n_clusters; ++k) {
         column += n_restarts;
         name += 1;
-        const shorts here = *(const shorts*)column;
-        const shorts less = (shorts)(here < low);
+        const words here = *(const words*)column;
+        const words best = lower(low, here);
         second = lower(second, higher(here, low));
-        low = lower(low, here);
-        winner = (less & name) | (~less & winner);
+        winner = ((words)(best != low) & name) | ((words)(best == low) & winner);
+        low = best;
     }
     const int64_t lanes = gpc_min(LANES, n_restarts - q);
-    int decided = 1;
     for (int64_t x = 0; x < lanes; ++x) {
-        decided &= second[x] - low[x] >= distance[q + x];
         gpc_set_cluster(scoring->assignment, scoring->cluster_size,
-                        (q + x) * scoring->line + l, (uint16_t)winner[x]);
+                        (q + x) * scoring->line + l, winner[x]);
+        if (second[x] - low[x] < distance[q + x])
+            note(list, scoring, sums, q + x, l, low[x], distance[q + x]);
     }
-    return decided;
 }
 
-/* The same for one restart, whose sums are neighbours. Decided is who alone is less
-   than D above the lowest. `padding` has all bits in the lanes behind the last cluster
-   of a row, and none in others. */
+/* The same for one restart, whose sums are neighbours. `padding` has all bits in the
+   lanes behind the last cluster of a row, and none in others. */
 #if defined(__SSE4_1__)
-GPC_INLINE int decide_one(const gpc_scoring* scoring, const uint16_t* sums,
-                          int32_t distance, const uint16_t* padding, int64_t l) {
-    const __m128i sign = _mm_set1_epi16((int16_t)0x8000);
+GPC_INLINE void decide_one(const gpc_scoring* scoring, const uint16_t* sums,
+                           int32_t distance, const uint16_t* padding, int64_t l,
+                           doubts* list) {
     const int64_t n_clusters = scoring->n_clusters;
     __m128i least = _mm_set1_epi16(-1);
     for (int64_t k = 0; k < n_clusters; k += 8) {
-        __m128i here = _mm_xor_si128(_mm_loadu_si128((const __m128i*)(sums + k)), sign);
+        __m128i here = _mm_loadu_si128((const __m128i*)(sums + k));
         if (k + 8 > n_clusters)
             here = _mm_or_si128(here, _mm_loadu_si128((const __m128i*)padding));
         least = _mm_min_epu16(least, here);
@@ -277,7 +332,7 @@ GPC_INLINE int decide_one(const gpc_scoring* scoring, const uint16_t* sums,
     const __m128i most = _mm_set1_epi16((int16_t)limit);
     int64_t winner = 0, near = 0;
     for (int64_t k = 0; k < n_clusters; k += 8) {
-        __m128i here = _mm_xor_si128(_mm_loadu_si128((const __m128i*)(sums + k)), sign);
+        __m128i here = _mm_loadu_si128((const __m128i*)(sums + k));
         if (k + 8 > n_clusters)
             here = _mm_or_si128(here, _mm_loadu_si128((const __m128i*)padding));
         const __m128i close = _mm_cmpeq_epi16(_mm_min_epu16(here, most), here);
@@ -286,118 +341,204 @@ GPC_INLINE int decide_one(const gpc_scoring* scoring, const uint16_t* sums,
         winner = mask ? k + (__builtin_ctz(mask | 1u << 16) >> 1) : winner;
     }
     gpc_set_cluster(scoring->assignment, scoring->cluster_size, l, winner);
-    return near == 2;
+    if (near != 2) note(list, scoring, sums, 0, l, low, distance);
 }
 #else
-GPC_INLINE int decide_one(const gpc_scoring* scoring, const uint16_t* sums,
-                          int32_t distance, const uint16_t* padding, int64_t l) {
+GPC_INLINE void decide_one(const gpc_scoring* scoring, const uint16_t* sums,
+                           int32_t distance, const uint16_t* padding, int64_t l,
+                           doubts* list) {
     (void)padding;
     int32_t low = INT32_MAX, second = INT32_MAX;
     for (int32_t k = 0; k < (int32_t)scoring->n_clusters; ++k) {
-        const int32_t key = (int32_t)(sums[k] ^ 0x8000) * 32768 + k;
+        const int32_t key = (int32_t)sums[k] * 32768 + k;
         const int32_t higher_key = key > low ? key : low;
         second = second < higher_key ? second : higher_key;
         low = low < key ? low : key;
     }
     gpc_set_cluster(scoring->assignment, scoring->cluster_size, l, low & 0x7fff);
-    return (second >> 15) - (low >> 15) >= distance;
+    if ((second >> 15) - (low >> 15) < distance)
+        note(list, scoring, sums, 0, l, low >> 15, distance);
 }
 #endif
 
-static int64_t tile_of(int64_t small_width, int64_t n_rows) {
-    return gpc_tile(small_width * 2, n_rows * small_width * 2);
-}
-
-static int64_t pending_of(int64_t width) {
-    return gpc_max(8, gpc_min(PENDING, (1 << 18) / width / 8 * 8));
-}
-
-/* Bytes of scratch that gpc_assign_screened needs. */
-GPC_API int64_t gpc_screen_scratch(int64_t width, int64_t small_width, int64_t n_rows,
-                                   int64_t n_partitions) {
-    const int64_t pending = pending_of(width);
-    const int64_t sums = (tile_of(small_width, n_rows) + 1) * small_width * 2;
-    const int64_t exact =
-        gpc_max(8 * (pending + 1) * width, gpc_assign_scratch(width, n_rows));
-    return exact + sums + 64 + 8 * pending + 2 * n_partitions * pending;
-}
-
-/* the pending objects, by float32: their labels are brought together first */
-static void assign_pending(const gpc_labels* labels, const gpc_scoring* scoring,
-                           const int64_t* objects, int64_t number, int64_t most,
-                           void* gathered, float* scratch) {
-    const int64_t size = labels->code_size;
+GPC_INLINE void add_doubts(const gpc_labels* labels, const int64_t code_size,
+                           const gpc_scoring* scoring, const doubts* list) {
+    const int64_t width = scoring->width;
+    memset(list->scores, 0, (size_t)list->number * 4);
     for (int64_t i = 0; i < labels->n_partitions; ++i) {
-        const void* line = gpc_codes_at(labels->codes, size, i * labels->stride);
-        if (size == 1)
-            for (int64_t p = 0; p < number; ++p)
-                ((uint8_t*)gathered)[i * most + p] = ((const uint8_t*)line)[objects[p]];
-        else
-            for (int64_t p = 0; p < number; ++p)
-                ((uint16_t*)gathered)[i * most + p] =
-                    ((const uint16_t*)line)[objects[p]];
+        const void* line = gpc_codes_at(labels->codes, code_size, i * labels->stride);
+        const float* part = scoring->table + labels->offsets[i] * width;
+        for (int64_t p = 0; p < list->number; ++p) {
+            const int64_t label =
+                gpc_code(line, code_size, list->first + list->objects[p]);
+            list->scores[p] += part[label * width + list->columns[p]];
+        }
     }
-    const gpc_labels chosen = {gathered, size, most, labels->offsets,
-                               labels->n_partitions};
-    gpc_assign_tile(&chosen, scoring, number, 0, objects, scratch);
 }
 
-/* As gpc_assign for objects begin .. end - 1, with a table in 16 bits and the distance
-   D of each restart; K <= 32767 and D <= 65535. Adds to found[0] how many objects were
-   screened, and to found[1] how many of them stayed undecided. Where these are too many
-   the rest is assigned in float32. */
+/* Sum the clusters in doubt in float32, in partition order, and write the lowest. */
+static void settle(const gpc_labels* labels, const gpc_scoring* scoring, doubts* list) {
+    if (labels->code_size == 1)
+        add_doubts(labels, 1, scoring, list);
+    else
+        add_doubts(labels, 2, scoring, list);
+    const int64_t n_restarts = scoring->n_restarts;
+    for (int64_t p = 0, next; p < list->number; p = next) {
+        const int64_t l = list->first + list->objects[p];
+        const int64_t q = list->columns[p] % n_restarts;
+        int64_t best = p;
+        for (next = p + 1;
+             next < list->number && list->objects[next] == list->objects[p] &&
+             list->columns[next] % n_restarts == q;
+             ++next)
+            if (list->scores[next] < list->scores[best]) best = next;
+        gpc_set_cluster(scoring->assignment, scoring->cluster_size,
+                        q * scoring->line + l, list->columns[best] / n_restarts);
+    }
+    list->number = 0;
+}
+
+/* Write where the objects of a tile look up, in steps of GPC_STEP bytes from the first
+   row of a lookup on; `times` steps are a row. */
+GPC_INLINE void look_up(const gpc_labels* labels, const int64_t code_size,
+                        const int64_t* parts, int64_t size, uint16_t times,
+                        uint16_t* looked) {
+    const int64_t i = parts[0], j = parts[1];
+    const void* line = gpc_codes_at(labels->codes, code_size, i * labels->stride);
+    if (j < 0) {
+        for (int64_t t = 0; t < size; ++t)
+            looked[t] = (uint16_t)(gpc_code(line, code_size, t) * times);
+        return;
+    }
+    const void* other = gpc_codes_at(labels->codes, code_size, j * labels->stride);
+    const uint16_t pairs = (uint16_t)(labels->offsets[j + 1] - labels->offsets[j]);
+    for (int64_t t = 0; t < size; ++t)
+        looked[t] = (uint16_t)((gpc_code(line, code_size, t) * pairs +
+                                gpc_code(other, code_size, t)) *
+                               times);
+}
+
+/* ask for the labels of a lookup early */
+GPC_INLINE void prefetch(const gpc_labels* labels, const int64_t* parts, int64_t size) {
+    for (int side = 0; side < 2 && parts[side] >= 0; ++side) {
+        const char* line = gpc_codes_at(labels->codes, labels->code_size,
+                                        parts[side] * labels->stride);
+        for (int64_t at = 0; at < size * labels->code_size; at += 64)
+            __builtin_prefetch(line + at);
+    }
+}
+
+/* sums (size, width) of `size` objects over all lookups, a group at a time */
+static void sum_tile(const gpc_labels* labels, const gpc_lookups* lookups, int64_t size,
+                     uint16_t* looked, int64_t stride, uint16_t* sums) {
+    const int64_t width = lookups->width, n_lookups = lookups->number;
+    const uint16_t times = (uint16_t)(width / GPC_STEP);
+    for (int64_t first = 0, last; first < n_lookups; first = last) {
+        last = gpc_group_end(lookups->rows, first, n_lookups, width);
+        last = gpc_min(last, first + GROUP);
+        for (int64_t v = first; v < last; ++v) {
+            if (v > first && lookups->raise[v]) last = v;
+            if (v >= last) break;
+            if (v + 1 < n_lookups) prefetch(labels, lookups->parts + 2 * v + 2, size);
+            uint16_t* line = looked + (v - first) * stride;
+            if (labels->code_size == 1)
+                look_up(labels, 1, lookups->parts + 2 * v, size, times, line);
+            else
+                look_up(labels, 2, lookups->parts + 2 * v, size, times, line);
+        }
+        const int up = first ? lookups->raise[first] : -1;
+        const uint16_t* from = looked - first * stride;
+#if GPC_VECTOR > 32
+        if (width % 32) {
+            half_group(from, stride, lookups->rows, first, last, up, lookups->small,
+                       width, size, sums);
+            continue;
+        }
+#endif
+        word_group(from, stride, lookups->rows, first, last, up, lookups->small, width,
+                   size, sums);
+    }
+}
+
+static int64_t tile_of(int64_t small_width, int64_t n_rows) {
+    return gpc_tile(small_width * 2, n_rows * small_width);
+}
+
+static int64_t most_doubts(int64_t n_restarts, int64_t n_clusters) {
+    return DOUBTS + 2 * n_restarts * n_clusters;
+}
+
+/* Bytes of scratch that gpc_assign_screened needs; n_rows are those of 8 bits. */
+GPC_API int64_t gpc_screen_scratch(int64_t width, int64_t small_width, int64_t n_rows,
+                                   int64_t n_table_rows, int64_t n_restarts,
+                                   int64_t n_clusters) {
+    const int64_t tile = tile_of(small_width, n_rows);
+    const int64_t screened = (tile + 1) * small_width * 2 + 2 * GROUP * (tile + 32) +
+                             12 * most_doubts(n_restarts, n_clusters) + 64;
+    return gpc_max(screened, gpc_assign_scratch(width, n_table_rows));
+}
+
+/* As gpc_assign for objects begin .. end - 1, by a table in 8 bits.
+
+   small, small_width, parts, rows: as gpc_screen_table has them; raise (L): e_v of the
+   lookup before less this one; distance (R): D; K <= 32767 and D <= 65535. Adds to
+   found[0] how many objects were screened, and to found[1] how many clusters of theirs
+   were in doubt. Where these are too many, more than `bearable` for an object, the rest
+   is assigned in float32. */
 GPC_API void gpc_assign_screened(const void* codes, int64_t code_size, int64_t stride,
                                  const int64_t* offsets, int64_t n_partitions,
                                  const float* table, int64_t width,
-                                 const uint16_t* small, int64_t small_width,
-                                 const uint16_t* distance, int64_t n_restarts,
-                                 int64_t n_clusters, int64_t begin, int64_t end,
-                                 void* assignment, int64_t cluster_size, int64_t line,
-                                 int64_t* found, void* scratch) {
+                                 const uint8_t* small, int64_t small_width,
+                                 const int64_t* parts, const int64_t* rows,
+                                 const uint8_t* raise, int64_t n_lookups,
+                                 const uint16_t* distance, double bearable,
+                                 int64_t n_restarts, int64_t n_clusters, int64_t begin,
+                                 int64_t end, void* assignment, int64_t cluster_size,
+                                 int64_t line, int64_t* found, void* scratch) {
     const gpc_scoring scoring = {
         table,      NULL,         NULL, NULL, width, n_restarts, n_clusters,
         assignment, cluster_size, line, NULL, NULL,  NULL,       NULL};
     const gpc_labels labels = {codes, code_size, stride, offsets, n_partitions};
-    const int64_t tile = tile_of(small_width, offsets[n_partitions]);
-    const int64_t most = pending_of(width);
-    const int64_t exact = gpc_max(8 * (most + 1) * width,
-                                  gpc_assign_scratch(width, offsets[n_partitions]));
-    uint16_t* sums = (uint16_t*)(void*)((char*)scratch + exact);
-    char* after = (char*)(sums + (tile + 1) * small_width);
-    int64_t* objects = (int64_t*)(void*)(after + (-(intptr_t)after & 63));
-    void* gathered = objects + most;
+    const gpc_lookups lookups = {small, small_width, parts, rows, raise, n_lookups};
+    const int64_t tile = tile_of(small_width, rows[n_lookups]);
+    const int64_t most = most_doubts(n_restarts, n_clusters);
+    uint16_t *sums = scratch, *looked = sums + (tile + 1) * small_width;
+    char* after = (char*)(looked + GROUP * (tile + 32));
+    doubts list = {.objects = (uint32_t*)(void*)(after + (-(intptr_t)after & 63)),
+                   .first = begin,
+                   .most = DOUBTS};
+    list.columns = list.objects + most;
+    list.scores = (float*)(void*)(list.columns + most);
     uint16_t padding[8];
     for (int x = 0; x < 8; ++x) padding[x] = x < (n_clusters - 1) % 8 + 1 ? 0 : 0xffff;
-    int64_t number = 0, undecided = 0, first = begin;
-    for (; first < end; first += tile) {
-        if (first - begin >= EARLY && 6 * undecided > first - begin) break;
-        const int64_t size = gpc_min(tile, end - first);
+    int64_t in_doubt = 0, done = begin;
+    int bears = 1;
+    while (done < end && bears) {
+        const int64_t size = gpc_min(tile, end - done);
         gpc_labels here = labels;
-        here.codes = gpc_codes_at(codes, code_size, first);
-        sum_tile(&here, small, small_width, size, sums);
-        for (int64_t t = 0; t < size; ++t) {
-            const int16_t* own = (const int16_t*)(const void*)(sums + t * small_width);
-            int decided = 1;
+        here.codes = gpc_codes_at(codes, code_size, done);
+        sum_tile(&here, &lookups, size, looked, tile + 32, sums);
+        const uint16_t* own = sums;
+        for (int64_t last = done + size; done < last && bears;
+             ++done, own += small_width) {
             if (n_restarts == 1)
-                decided = decide_one(&scoring, sums + t * small_width, distance[0],
-                                     padding, first + t);
+                decide_one(&scoring, own, distance[0], padding, done, &list);
             else
                 for (int64_t q = 0; q < n_restarts; q += LANES)
-                    decided &= decide_restarts(&scoring, own, distance, q, first + t);
-            objects[number] = first + t;
-            number += !decided;
-            undecided += !decided;
-            if (number < most) continue;
-            assign_pending(&labels, &scoring, objects, number, most, gathered, scratch);
-            number = 0;
+                    decide_restarts(&scoring, own, distance, q, done, &list);
+            if (list.number < list.most) continue;
+            in_doubt += list.number;
+            settle(&labels, &scoring, &list);
+            bears = (double)in_doubt <
+                    bearable * (double)(done + 1 - begin) + 2.0 * (double)DOUBTS;
         }
     }
-    if (number)
-        assign_pending(&labels, &scoring, objects, number, most, gathered, scratch);
-    found[0] += gpc_min(first, end) - begin;
-    found[1] += undecided;
-    if (first < end)
+    in_doubt += list.number;
+    if (list.number) settle(&labels, &scoring, &list);
+    found[0] += done - begin;
+    found[1] += in_doubt;
+    if (done < end)
         gpc_assign(codes, code_size, stride, offsets, n_partitions, table, width, NULL,
-                   NULL, NULL, n_restarts, n_clusters, first, end, assignment,
+                   NULL, NULL, n_restarts, n_clusters, done, end, assignment,
                    cluster_size, line, NULL, NULL, NULL, NULL, scratch);
 }

@@ -1,4 +1,4 @@
-"""Whether and how ``assign`` is screened in 16 bits; the bound is in screen.c."""
+"""Whether and how ``assign`` is screened in 8 bits; the bound is in screen.c."""
 
 from __future__ import annotations
 
@@ -8,21 +8,55 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.native.layout import Array, address, blank_table
-from gpu_consensus.backends.native.threads import over
+from gpu_consensus.backends.native.threads import over, scratch
 
 MOST_PARTITIONS = 4096
 """More have sums too coarse to decide anything."""
 _PAYS = 8  # rows that are looked up for each that is rounded
 PROBE = 2048
 """Objects that tell whether screening pays; fewer are not screened at all."""
-_SLACK = 0.05  # units: twice what the roundings of screen.c come to, and more
-_UNIT = 2.0**-24
+_SHARED_ROWS = 256  # of a lookup that two partitions share: they stay in a cache
+_REACH = 65536 * 8  # bytes of a lookup that codes of 16 bits can name: GPC_STEP
+_ROUNDING = 1.0002  # 1 + 2 d of screen.c
+_MOST = 65535  # what 16 bits hold, of which sums use one of these fractions
+_EPSILON = 2.0**-24
+_FRACTIONS = tuple(0.99 * 2.0 ** (-step / 5) for step in range(5))
+
+
+class Lookups(NamedTuple):
+    """Which partitions share a lookup, and where the rows of each begin.
+
+    Attributes
+    ----------
+    parts : ndarray of shape (L, 2), int64
+        A partition, and the one that shares its lookup or -1.
+    n_rows : ndarray of shape (L,), int64
+    """
+
+    parts: npt.NDArray[np.int64]
+    n_rows: npt.NDArray[np.int64]
 
 
 class Screen(NamedTuple):
-    """A table in 16 bits, and how far apart two sums have to be, by restart."""
+    """A table in 8 bits; see screen.c.
 
-    small: npt.NDArray[np.uint16]
+    Attributes
+    ----------
+    parts : ndarray of shape (L, 2), int64
+        As in :class:`Lookups`, those with the largest units first.
+    rows : ndarray of shape (L + 1,), int64
+        Where the rows of each begin.
+    raised : ndarray of shape (L,), uint8
+        By how many bits units fall at each lookup.
+    small : ndarray of shape (rows, width), uint8
+    distance : ndarray of shape (R,), uint16
+        How far apart two sums have to be.
+    """
+
+    parts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    raised: npt.NDArray[np.uint8]
+    small: npt.NDArray[np.uint8]
     distance: npt.NDArray[np.uint16]
 
 
@@ -36,30 +70,73 @@ def worth_screening(n_samples: int, n_partitions: int, shape: tuple[int, ...]) -
     )
 
 
+def bearable_doubts(n_columns: int) -> float:
+    """Return how many clusters of an object may be in doubt before float32 is quicker.
+
+    Measured: each costs what 40 to 60 columns of a row cost.
+    """
+    return max(0.05, n_columns / 64 - 0.1)
+
+
+def share_lookups(offsets: npt.NDArray[np.int64], n_samples: int) -> Lookups:
+    """Let partitions of few labels share lookups, two by two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> share_lookups(np.array([0, 9, 500, 511]), 10_000).parts.tolist()
+    [[0, 2], [1, -1]]
+    """
+    rows = np.diff(offsets)
+    most = min(_SHARED_ROWS, n_samples // 8)
+    parts: list[tuple[int, int]] = []
+    waiting = -1
+    for i, size in enumerate(rows.tolist()):
+        if size * size > most:
+            parts.append((i, -1))
+        elif waiting < 0:
+            waiting = i
+        else:
+            parts.append((waiting, i))
+            waiting = -1
+    if waiting >= 0:
+        parts.append((waiting, -1))
+    found = np.array(sorted(parts), dtype=np.int64)
+    second = np.where(found[:, 1] < 0, 1, rows[found[:, 1]])
+    return Lookups(found, rows[found[:, 0]] * second)
+
+
 def make_screen(
     call: Any,
     table: Array,
     offsets: npt.NDArray[np.int64],
+    lookups: Lookups,
     n_restarts: int,
     n_clusters: int,
     n_threads: int,
 ) -> Screen | None:
-    """Round a padded table (S, width) to 16 bits; None where it has no room for that.
+    """Round a padded table (S, width) to 8 bits; None where it has no room for that.
 
     Parameters
     ----------
     call : object
         The kernels.
     """
-    n_rows, width = table.shape
-    n_partitions, n_columns = len(offsets) - 1, n_restarts * n_clusters
+    width = table.shape[1]
+    n_columns = n_restarts * n_clusters
+    # rows of half a vector where they do: the rest of a whole one would be nothing
+    lanes = 16 if n_columns <= 16 else 32
+    small_width = -(-n_columns // lanes) * lanes
+    if int(lookups.n_rows.max()) * small_width > _REACH:
+        return None
+    n_partitions = len(offsets) - 1
     spread, level = np.empty((2, n_partitions, n_restarts), dtype=np.float32)
-    given = (address(table), width)
-    work = n_rows * n_columns // 4
+    lowest = np.empty((len(table), n_restarts), dtype=np.float32)
 
     def bound(first: int, last: int) -> None:
         call.screen_bounds(
-            *given,
+            address(table),
+            width,
             address(offsets),
             n_restarts,
             n_clusters,
@@ -67,35 +144,91 @@ def make_screen(
             last,
             address(spread),
             address(level),
+            address(lowest),
         )
 
-    over(bound, n_partitions, work, n_threads)
-    widest = spread.sum(axis=0, dtype=np.float64)
+    over(bound, n_partitions, len(table) * n_columns // 4, n_threads)
+    parts = lookups.parts
+    largest = spread[parts[:, 0]].astype(np.float64)
+    largest[parts[:, 1] >= 0] += spread[parts[parts[:, 1] >= 0, 1]]
+    widest = largest.sum(axis=0)
     if not ((widest > 0) & (widest < 3e38)).all():
         return None
-    room = 65534 - n_partitions / 2
+    room, unit = _units((largest / widest).max(axis=1))
     scale = np.minimum(room / widest, 3e38).astype(np.float32)
-    rounding = (n_partitions - 1) * _UNIT / (1 - (n_partitions - 1) * _UNIT)
+    rounding = (n_partitions - 1) * _EPSILON / (1 - (n_partitions - 1) * _EPSILON)
     error = rounding * level.sum(axis=0, dtype=np.float64)
-    distance = np.floor(n_partitions + _SLACK + 2 * scale * error) + 1
-    if not (distance <= 65535).all():
+    coarse = float(np.ldexp(1.0, unit).sum())
+    distance = np.floor(_ROUNDING * coarse + 2 * scale * error) + 1
+    if not (distance <= _MOST).all():
         return None
-    # rows of half a vector where they do: the rest of a whole one would be nothing
-    lanes = 16 if n_columns <= 16 else 32
-    padded = -(-n_columns // lanes) * lanes
-    small = blank_table(n_rows, padded, np.uint16, make=np.empty)
+    order = np.argsort(-unit, kind="stable")
+    parts, bits = np.ascontiguousarray(parts[order]), unit[order].astype(np.uint8)
+    raised = np.zeros_like(bits)
+    raised[1:] = bits[:-1] - bits[1:]
+    rows = np.zeros(len(parts) + 1, dtype=np.int64)
+    np.cumsum(lookups.n_rows[order], out=rows[1:])
+    small = blank_table(int(rows[-1]), small_width, np.uint8, make=np.empty)
+    by_column = np.zeros(width, dtype=np.float32)
+    by_column[:n_columns] = np.tile(scale, n_clusters)
+    room_of = call.screen_table_scratch(width, _SHARED_ROWS)
 
     def fill(first: int, last: int) -> None:
+        memory, place = scratch(room_of)
         call.screen_table(
-            *given,
+            address(table),
+            width,
+            address(offsets),
+            address(lowest),
             n_restarts,
             n_clusters,
-            address(scale),
+            address(parts),
+            address(rows),
+            address(bits),
+            address(by_column),
             first,
             last,
             address(small),
-            padded,
+            small_width,
+            place,
         )
+        del memory
 
-    over(fill, n_rows, work, n_threads)
-    return Screen(small, distance.astype(np.uint16))
+    over(fill, len(parts), len(small) * n_columns // 4, n_threads)
+    return Screen(parts, rows, raised, small, distance.astype(np.uint16))
+
+
+def _units(share: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.int64]]:
+    """Choose how far sums reach, and the units of lookups as powers of two.
+
+    Parameters
+    ----------
+    share : ndarray of shape (L,)
+        The largest entry of each lookup, as a part of the sum of all.
+
+    Returns
+    -------
+    room : float
+        What the largest entries add up to, in the smallest unit.
+    unit : ndarray of shape (L,), int64
+        The least is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> room, unit = _units(np.array([0.75, 0.125, 0.125]))
+    >>> unit.tolist(), bool(room * 0.75 / 2 ** unit[0] <= 254)
+    ([2, 0, 0], True)
+    """
+    best, found = np.inf, (0.0, np.zeros(len(share), dtype=np.int64))
+    for fraction in _FRACTIONS:
+        room = fraction * _MOST
+        unit = np.ceil(np.log2(np.maximum(room * share / 254, 1))).astype(np.int64)
+        coarse = float(np.ldexp(1.0, unit).sum())
+        if room * (1 + 1e-6) + _ROUNDING / 2 * coarse > _MOST:
+            continue
+        if coarse / room < best:
+            best = coarse / room
+            least = int(unit.min())
+            found = room / 2**least, unit - least
+    return found
