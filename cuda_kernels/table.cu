@@ -6,7 +6,7 @@
 //
 // A cluster without any member in a partition takes the partition's marginal counts.
 //
-// Compiled with UTILITY_C, _H, _COS, _LP, _IVC, _IPVC, _SEC or _SEC_ROW. For IVC,
+// Compiled with UTILITY_C, _H, _H_SMOOTH, _COS, _LP, _IVC, _IPVC, _SEC or _SEC_ROW. For IVC,
 // `square` holds the row of the majority label instead of a sum.
 
 __device__ __forceinline__ float as_entry(double value) {
@@ -116,6 +116,8 @@ __device__ __forceinline__ double divergence(int row, double n, double size,
 #elif defined(UTILITY_H)
     const double share = n / size;
     return -gpc_log2(share > 2.220446049250313e-16 ? share : 2.220446049250313e-16);
+#elif defined(UTILITY_H_SMOOTH)
+    return -gpc_log2((n + 0.4) / (size + 0.4));
 #elif defined(UTILITY_COS)
     return 1.0 - n / sqrt(square);
 #else

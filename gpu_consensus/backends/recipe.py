@@ -25,6 +25,8 @@ from gpu_consensus.util.checks import FloatArray, IntArray
 
 FLOOR = 2.0**-52
 """Shares below this count as this, where a logarithm is taken."""
+SMOOTHING = 0.4
+"""Objects that H_SMOOTH adds to every label and to the cluster."""
 
 Tables = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]
 """A table (S, R, K), and a row table or None."""
@@ -35,7 +37,7 @@ class TableRecipe(NamedTuple):
 
     Attributes
     ----------
-    utility : {"C", "H", "COS", "LP", "IVC", "IPVC", "SEC"}
+    utility : {"C", "H", "H_SMOOTH", "COS", "LP", "IVC", "IPVC", "SEC"}
     offsets : ndarray of shape (r + 1,)
     marginals : ndarray of shape (S,)
         Objects that carry each label; 0 in the rows for "missing".
@@ -190,6 +192,14 @@ def _entropy_cost(
     return np.asarray(-log2(np.maximum(share, FLOOR)))
 
 
+def _smooth_entropy_cost(
+    n: Array, segments: Segments, norm: FloatArray | None, p: int
+) -> FloatArray:
+    """Return what a label costs that a cluster may lack: as if 0.4 objects had it."""
+    whole = segments.to_labels(segments.sum(n)) + SMOOTHING
+    return np.asarray(-log2((n + SMOOTHING) / whole))
+
+
 def _cosine_cost(
     n: Array, segments: Segments, norm: FloatArray | None, p: int
 ) -> FloatArray:
@@ -243,6 +253,7 @@ _COSTS: dict[str, Cost] = {
     "IPVC": _share_cost,
     "SEC": _spectral_cost,
     "SEC_ROW": _spectral_row_cost,
+    "H_SMOOTH": _smooth_entropy_cost,
 }
 UTILITIES = tuple(_COSTS)
 """Utilities in the order by which compiled code and kernels number or name them."""

@@ -17,6 +17,7 @@ from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.ensemble.storage import write_atomic
 from gpu_consensus.loop.exact_step import Refining
 from gpu_consensus.loop.rows import Rows
+from gpu_consensus.loop.searching import Searching
 from gpu_consensus.loop.starts import Starts
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray, seed_sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_SAVES = 10.0
 FORMAT = "gpu_consensus.Checkpoint"
-VERSION = 2
+VERSION = 3
 
 State = tuple[
     npt.NDArray[Any],
@@ -47,6 +48,8 @@ class Checkpoint:
         Assignment, objective, convergence, history and hashes of the saved starts.
     refining : list of Refining or None
         How far refinement has come, once it has begun.
+    searching : Searching or None
+        How far a search has come, of fits that have one.
     random_state
         What to seed from: the caller's, or the entropy drawn at the first call.
     """
@@ -59,6 +62,7 @@ class Checkpoint:
         self.random_state = random_state
         self.state: State | None = None
         self.refining: list[Refining] | None = None
+        self.searching: Searching | None = None
         self._saved_at = time.monotonic()
         if path is not None and path.is_dir():
             raise ValueError(
@@ -84,6 +88,9 @@ class Checkpoint:
                 refining = meta["refining"]
                 if refining is not None:
                     refining = [Refining(**part) for part in refining]
+                searching = meta["searching"]
+                if searching is not None:
+                    searching = Searching(**searching)
                 seed = seed_from_plain(meta["seed"])
         except (
             ValueError,
@@ -103,7 +110,7 @@ class Checkpoint:
                 f"checkpoint={str(path)!r} belongs to another call (its "
                 f"{differing[0]} differs); use another path, or delete it."
             )
-        self.state, self.refining = state, refining
+        self.state, self.refining, self.searching = state, refining, searching
         self.random_state = seed
 
     def save(self, starts: Starts, rows: Rows, *, force: bool = False) -> None:
@@ -122,6 +129,7 @@ class Checkpoint:
             "history": starts.history,
             "seen": [sorted(hashes) for hashes in starts.seen],
             "refining": refining,
+            "searching": None if self.searching is None else self.searching.plain(),
             "seed": plain_seed(self.random_state),
         }
         write_atomic(
@@ -170,6 +178,7 @@ def open_checkpoint(
         "n_init": int(options.n_init),
         "max_iter": int(options.max_iter),
         "refine": str(options.refine),
+        "search": str(options.search),
         "random_state": None if random_state is None else plain_seed(seeds),
     }
     return Checkpoint(Path(path), key, seeds)

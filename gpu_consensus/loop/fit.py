@@ -16,6 +16,7 @@ from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.backends.profiling import stage
 from gpu_consensus.backends.protocol import Backend, Counts, Table
 from gpu_consensus.ensemble.ensemble import Ensemble
+from gpu_consensus.loop.best_start import MERGED, BestStart
 from gpu_consensus.loop.checkpoint import Checkpoint, open_checkpoint
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.exact_step import Refining, refine
@@ -35,6 +36,7 @@ from gpu_consensus.util.checks import (
 from gpu_consensus.util.progress import Advance, progress_bar
 from gpu_consensus.util.weights import useful_partitions
 
+_INIT_ALIASES = {"k-means++": "careful"}
 _FEW_STEPS = 10  # of refinement, however short the loop was
 _SMALL = 2**26  # n r K n_init, up to which all starts are refined
 _TABLE_MEMORY = 256 << 20
@@ -50,6 +52,7 @@ class LoopOptions:
     max_iter: int = 100
     checkpoint: str | os.PathLike[str] | None = None
     refine: bool | str = False
+    search: bool | str | int = False
 
     def check(self) -> None:
         """Raise an error for an option that is out of its bounds."""
@@ -62,7 +65,32 @@ class LoopOptions:
         elif not isinstance(self.refine, str) or self.refine != "auto":
             raise ValueError(f"refine={self.refine!r} should be 'auto', True or False.")
         if isinstance(self.init, str):
+            self.init = _INIT_ALIASES.get(self.init, self.init)
             check_choice("init", self.init, INITS)
+        if isinstance(self.search, (bool, np.bool_)) and not self.search:
+            self.search = False
+        elif isinstance(self.search, str):
+            if self.search != "auto":
+                raise ValueError(
+                    f"search={self.search!r} should be 'auto', False or a number of "
+                    "generations."
+                )
+        else:
+            self.search = check_int("search", self.search, 0)
+
+    @property
+    def searches(self) -> bool:
+        """Whether a search finds the start, be it of merged starts alone."""
+        merged = isinstance(self.init, str) and self.init in MERGED
+        return merged or bool(self.generations)
+
+    @property
+    def generations(self) -> bool | str | int:
+        """What ``search`` comes to: "auto" holds for merged starts alone."""
+        if self.search == "auto":
+            own = isinstance(self.init, str) and self.init == "auto"
+            return "auto" if own else False
+        return self.search
 
 
 class Ended(NamedTuple):
@@ -145,10 +173,34 @@ def fit(
         saved = open_checkpoint(
             ensemble, weights, method, n_clusters, options, rule, random_state
         )
-        with stage("seeding"):
-            starts = _first(rows, rule, ensemble, weights, options, saved)
-        saved.save(starts, rows, force=True)  # fails now if the path cannot be written
-        with progress_bar(progress, method, len(starts.history)) as advance:
+        seed = seed_sequence(saved.random_state)
+        threads = n_threads(n_jobs)
+        together = _together(rows, memory_limit)
+        best = None
+        if options.searches and n_clusters > 1:
+            best = BestStart(
+                rows,
+                ensemble,
+                rule,
+                weights,
+                options,
+                saved,
+                seed,
+                together=together,
+                n_threads=threads,
+            )
+        parts = options.n_init if best is None else best.state.most + 2
+        with progress_bar(progress, method, parts) as advance:
+            details: dict[str, Any] = {}
+            if best is not None and not best.state.is_done:
+                with stage("search"):
+                    starts = best.find(advance)
+            else:
+                with stage("seeding"):
+                    starts = _first(rows, rule, ensemble, weights, options, saved, seed)
+            if best is not None:
+                details |= best.details()
+            saved.save(starts, rows, force=True)  # fails now if it cannot be written
             done = 0
 
             def after_iteration(state: Starts) -> None:
@@ -166,18 +218,18 @@ def fit(
                 rule,
                 starts,
                 max_iter=options.max_iter,
-                together=_together(rows, memory_limit),
+                together=together,
                 after_iteration=after_iteration,
             )
             with stage("refine"):
-                details = _refine(
+                details |= _refine(
                     rows,
                     rule,
                     starts,
                     options,
                     saved,
                     math.ceil(refine_cost),
-                    n_threads(n_jobs),
+                    threads,
                     advance,
                 )
             saved.save(starts, rows, force=True)
@@ -198,6 +250,7 @@ def _first(
     weights: FloatArray,
     options: LoopOptions,
     saved: Checkpoint,
+    seed: np.random.SeedSequence,
 ) -> Starts:
     """Begin the restarts: from a checkpoint, from given labels, or from seeds."""
     n_clusters, n_samples = rows.n_clusters, ensemble.n_samples
@@ -225,7 +278,7 @@ def _first(
             useful_partitions(ensemble.n_labels, weights),
             np.delete(np.arange(n_samples), rows.skip),
             n_clusters,
-            seed_sequence(saved.random_state).spawn(options.n_init),
+            seed.spawn(options.n_init),
         )
     )
     return Starts.fresh(options.n_init)

@@ -73,13 +73,13 @@ def lloyd(
                 tally.absent_there,
             )
             tally = rows.step(table, row_table)
-            repaired = _fill_empty(rows, backend.xp, active, tally, table, row_table)
+            repaired = fill_empty(rows, backend.xp, active, tally, table, row_table)
             _judge(rows, rule, starts, active, tally, repaired)
         if after_iteration is not None:
             after_iteration(starts)
 
 
-def _fill_empty(
+def fill_empty(
     rows: Rows,
     xp: Any,
     active: list[int],

@@ -75,7 +75,7 @@ class LocalRows:
 
     def start(self, first: Sequence[Seeds] | Assignment) -> None:
         """See :class:`Rows`."""
-        if not isinstance(first, np.ndarray):
+        if isinstance(first, list):
             first = np.stack([self._seeded(seeds) for seeds in first])
         there = self.blocks.backend.to_device(first)
         self._stored = dict(enumerate(there))
@@ -91,6 +91,48 @@ class LocalRows:
             row = seeds.cluster_of.astype(kind)[codes]
         row[seeds.objects] = seeds.clusters
         return row
+
+    def place(
+        self, assignment: Assignment, counts: Counts, absent: Counts | None
+    ) -> Tally:
+        """Begin with assignments (R, n), there, whose counts are known, on the host."""
+        backend = self.blocks.backend
+        self._stored = {}
+        self._restarts = list(range(len(assignment)))
+        self._current = assignment
+        self._previous = backend.xp.empty_like(assignment)
+        self._counts = backend.to_device(counts)
+        self._absent = None if absent is None else backend.to_device(absent)
+        return self.take(self._restarts)
+
+    def held(self, restarts: list[int]) -> Assignment:
+        """Return the assignments of restarts at work, (m, n), where they are."""
+        places = [self._restarts.index(q) for q in restarts]
+        return self._current[places]
+
+    def count_cells(
+        self, cells: Assignment, n_cells: int
+    ) -> tuple[Counts, Counts | None]:
+        """Count groupings (R, n) other than those at work; n_cells means none.
+
+        Returns the counts (S, R, n_cells) and the absent weights, on the host.
+        """
+        blocks, xp = self.blocks, self.blocks.backend.xp
+        counts, absent = blocks.zeros(len(cells), n_cells), None
+        if self._weighs_absent:
+            shape = (len(blocks.codes), len(cells), n_cells)
+            absent = xp.zeros(shape, dtype=np.int64)
+        for rows, codes in blocks.blocks(len(cells)):
+            blocks.backend.count(
+                codes,
+                blocks.offsets,
+                None,
+                cells[:, rows],
+                counts,
+                self._absent_weight(rows),
+                absent,
+            )
+        return tuple(blocks.backend.to_host(counts, absent))
 
     def take(self, restarts: list[int]) -> Tally:
         """See :class:`Rows`."""
@@ -337,9 +379,10 @@ class LocalRows:
 
     def labels(self, restart: int) -> Assignment:
         """See :class:`Rows`."""
-        return np.array(to_host(self._assignment(restart)))
+        return np.array(to_host(self.assignment(restart)))
 
-    def _assignment(self, restart: int) -> Any:
+    def assignment(self, restart: int) -> Any:
+        """Return the assignment (n,) of a restart, where it is."""
         if restart in self._restarts:
             return self._current[self._restarts.index(restart)]
         return self._stored[restart]
@@ -358,7 +401,7 @@ class LocalRows:
 
     def counts(self, restart: int) -> Counts:
         """Return the counts of one restart, (S, K), on the host."""
-        single = self._assignment(restart)[None]
+        single = self.assignment(restart)[None]
         counts: Counts = self.blocks.backend.to_host(
             self.blocks.count(single, self.n_clusters)
         )

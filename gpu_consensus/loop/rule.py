@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from gpu_consensus.backends.protocol import Backend, Counts, Table
 from gpu_consensus.backends.recipe import TableRecipe, make_tables
 from gpu_consensus.backends.segments import Segments
 from gpu_consensus.loop.utilities import Formula
-from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.checks import FloatArray, IntArray
 
 
 class Refinement(NamedTuple):
@@ -20,6 +21,26 @@ class Refinement(NamedTuple):
     formula: Formula
     segments: Segments
     weights: FloatArray
+
+
+class Merging(NamedTuple):
+    """How much dearer two clusters become as one: what merges of cells work with.
+
+    Attributes
+    ----------
+    kind : {"entropy", "square", "root"}
+        Which function of the counts n_kj of a partition a total is: the sum of
+        n_kj log2 n_kj less n_k log2 n_k; that of n_kj^2 over ``below``; its root.
+    segments : Segments
+    weights : ndarray of shape (r,)
+    below : callable
+        From counts (S, M) and absent weights to what stands below the squares, (r, M).
+    """
+
+    kind: str
+    segments: Segments
+    weights: FloatArray
+    below: Callable[[Counts, Counts | None], IntArray]
 
 
 class Rule(Protocol):
@@ -42,6 +63,17 @@ class Rule(Protocol):
     """Distinguishes it from other rules on the same data, for checkpoints."""
     refinement: Refinement | None = None
     """For rules that know how a single move changes the objective."""
+    merging: Merging | None = None
+    """For rules whose merges are quicker than by their objective."""
+    smoothed: TableRecipe | None = None
+    """The recipe of a table without infinite costs, for the first steps of a search."""
+
+    can_restrict: bool = False
+    """Whether there is a form of it for some of the objects, ``restricted``."""
+
+    def restricted(self, sample: Any) -> Rule:
+        """Return the same rule for some objects, which have the same labels."""
+        raise NotImplementedError
 
     def table(
         self, counts: Counts, absent: Counts | None = None
@@ -72,13 +104,16 @@ def tables_of(
     there: Counts,
     absent: Counts | None = None,
     absent_there: Counts | None = None,
+    smoothed: bool = False,
 ) -> tuple[Table, Table | None]:
     """Return the table and the row table of a rule where the backend computes.
 
     Counts and absent weights are given on the host and where the backend computes.
+    With ``smoothed`` it is the smoothed table, of rules that have one.
     """
-    if rule.recipe is not None:
-        return backend.table(rule.recipe, there, absent_there, counts)
+    recipe = rule.smoothed if smoothed and rule.smoothed is not None else rule.recipe
+    if recipe is not None:
+        return backend.table(recipe, there, absent_there, counts)
     table, row_table = rule.table(counts, absent)
     return (
         backend.to_device(np.ascontiguousarray(table)),

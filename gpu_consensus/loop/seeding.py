@@ -17,7 +17,7 @@ from gpu_consensus.loop.rule import Rule, tables_of
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import unknown_name
 
-NAMES = ("partition", "random", "careful")
+NAMES = ("auto", "merge", "partition", "random", "careful")
 
 
 def seed_starts(

@@ -22,11 +22,11 @@ from gpu_consensus.backends.segments import (
 )
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.fit import LoopOptions
-from gpu_consensus.loop.rule import Refinement, Rule
+from gpu_consensus.loop.rule import Merging, Refinement, Rule
 from gpu_consensus.loop.utilities import Formula, Utility, parse_utility
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
-from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.checks import FloatArray, IntArray
 from gpu_consensus.util.warn import warn
 
 
@@ -36,8 +36,9 @@ def kcc(
     utility: str | Utility = "h",
     *,
     weights: Any = None,
-    init: Any = "partition",
+    init: Any = "auto",
     n_init: int = 10,
+    search: bool | str | int = "auto",
     max_iter: int = 100,
     refine: bool | str = "auto",
     on_unlabelled: str = "raise",
@@ -126,7 +127,7 @@ def kcc(
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
-    loop = LoopOptions(init, n_init, max_iter, checkpoint, refine)
+    loop = LoopOptions(init, n_init, max_iter, checkpoint, refine, search)
     task = open_task(f"kcc:{name}", ensemble, n_clusters, shared, loop=loop)
     if isinstance(utility, Utility):
         utility.check(task.given.n_labels)
@@ -139,6 +140,9 @@ def kcc(
     )
     cost = 1.0 if isinstance(utility, str) else float(task.given.n_labels.mean())
     return task.fit(rule, refine_cost=cost)
+
+
+_MERGING = {"h": "entropy", "c": "square", "cos": "root"}
 
 
 class KccRule(Rule):
@@ -182,7 +186,22 @@ class KccRule(Rule):
         )
         self.recipe = self.parts if formula.recipe else None
         self.refinement = Refinement(formula, self.segments, self.weights)
+        if formula.name in _MERGING:
+            self.merging = Merging(
+                _MERGING[formula.name], self.segments, self.weights, self._sizes
+            )
+        if formula.recipe == "H":
+            self.smoothed = self.parts._replace(utility="H_SMOOTH")
         self.fingerprint = self._fingerprint()
+
+    can_restrict = True
+
+    def restricted(self, sample: Any) -> KccRule:
+        """Return the rule of some objects; weights stay those of all."""
+        return KccRule(sample, self.formula, self.weights, label_sums=self._label_sums)
+
+    def _sizes(self, counts: Counts, absent: Counts | None) -> IntArray:
+        return self.segments.sum(self.segments.present(counts))
 
     def _normalise(self, weights: FloatArray) -> FloatArray:
         share = np.abs(self.baseline) / np.maximum(self.present, 1)

@@ -20,11 +20,11 @@ from gpu_consensus.backends.segments import (
 )
 from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
-from gpu_consensus.loop.rule import Rule
+from gpu_consensus.loop.rule import Merging, Rule
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.arrays import to_host
-from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.checks import FloatArray, IntArray
 from gpu_consensus.util.weights import are_equal
 
 
@@ -167,6 +167,15 @@ class SecRule(Rule):
             present_weight=self.present_weight,
             row="sum" if self.complete else "labels",
         )
+
+        self.merging = Merging("square", self.segments, np.ones(r), self._cell_weights)
+
+    def _cell_weights(self, counts: Counts, absent: Counts | None) -> IntArray:
+        """Return the weight of the members of each cell that are present, (r, M)."""
+        sums = self._sums(self.segments.offsets, counts, self.marginals)
+        whole = sums.marginal_weighted.sum(axis=0)
+        gone = np.zeros_like(sums.size) if absent is None else absent
+        return np.asarray(whole - gone)
 
     def full_table(
         self, counts: Counts, absent: Counts | None

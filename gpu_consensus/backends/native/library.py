@@ -48,6 +48,8 @@ _SIGNATURES = {
     "climb": ("v", "piiippippiiiipippppp"),
     "prices": ("v", "ipppdpiiiippip"),
     "prices_scratch": ("i", "i"),
+    "merge_cells": ("v", "piipippipp"),
+    "merge_cells_scratch": ("i", "iii"),
     "tilo_sweep": ("i", "pippppip"),
 }
 _KINDS = {

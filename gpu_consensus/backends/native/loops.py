@@ -87,6 +87,49 @@ def prices(
     )
 
 
+def merge_cells(
+    counts: Counts,
+    offsets: Offsets,
+    weights: FloatArray,
+    whole: IntArray,
+    n_clusters: int,
+) -> IntArray:
+    """See ``merge_entropies`` of merging."""
+    call, n_partitions = load().call, len(offsets) - 1
+    counts = dense("counts", counts, np.int64, (int(offsets[-1]), None))
+    weights = dense("weights", weights, np.float64, (n_partitions,))
+    whole = dense("whole", whole, np.int64, (None,))
+    n_labels, n_cells = counts.shape
+    if n_cells == 0 or not 1 <= n_clusters:
+        raise ValueError(
+            f"counts has {n_cells} cells and n_clusters={n_clusters}; both should be 1 "
+            "or more."
+        )
+    partition_of = np.repeat(np.arange(n_partitions, dtype=np.int32), np.diff(offsets))
+    partition_of[offsets[1:] - 1] = -1
+    if counts.min() < 0 or counts[: offsets[1]].sum() >= 2**31:
+        raise ValueError("counts should be 0 or more and less than 2^31 in all.")
+    members = np.add.reduceat(counts * (partition_of >= 0)[:, None], offsets[:-1])
+    if members.sum(axis=1).max() >= len(whole):
+        raise ValueError("whole should reach to the number of members of all cells.")
+    name = np.empty(n_cells, dtype=np.int64)
+    memory, place = scratch(call.merge_cells_scratch(n_cells, n_labels, n_partitions))
+    call.merge_cells(
+        address(counts),
+        n_cells,
+        n_labels,
+        address(partition_of),
+        n_partitions,
+        address(weights),
+        address(whole),
+        n_clusters,
+        address(name),
+        place,
+    )
+    del memory
+    return name
+
+
 def ipc_sweep(
     codes: Codes,
     starts: IntArray,

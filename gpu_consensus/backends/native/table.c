@@ -9,10 +9,11 @@ enum {
     UTILITY_IVC,
     UTILITY_IPVC,
     UTILITY_SEC,
-    UTILITY_SEC_ROW
+    UTILITY_SEC_ROW,
+    UTILITY_H_SMOOTH
 };
 
-static const double FLOOR = 0x1p-52;
+static const double FLOOR = 0x1p-52, SMOOTHING = 0.4;
 static const float TINY = 0x1p-100f; /* entries below it are 0 */
 
 /* Columns go by eight, of which none is left over: what lies behind the last column is
@@ -42,6 +43,10 @@ static void values_of(int64_t utility, int64_t power, int64_t row,
                 const double share = n[c] / below[c];
                 value[c] = -gpc_log2(share > FLOOR ? share : FLOOR);
             }
+            break;
+        case UTILITY_H_SMOOTH:
+            EACH(c, wide)
+            value[c] = -gpc_log2((n[c] + SMOOTHING) / (below[c] + SMOOTHING));
             break;
         case UTILITY_COS:
         case UTILITY_IPVC:

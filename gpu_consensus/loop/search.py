@@ -1,0 +1,348 @@
+"""Search: overlay two good answers, merge the cells in which they meet, look around.
+
+A start from one partition ends in a local optimum that depends on it. Two answers agree
+about most objects, and where they meet they cut the objects into cells that neither
+would split. Merged to K clusters by the objective itself (:mod:`merging`), they give a
+third answer, mostly better than both; an answer and a basic partition do so too. Every
+generation makes ten such children, and the ten best of parents and children go on.
+
+Each child is looked at once: a step with a smoothed table, in which no label of a
+cluster is missed for good, and an exact step. All of it is counts, tables and batched
+restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.native.threads import for_each
+from gpu_consensus.backends.numpy import smallest_unsigned
+from gpu_consensus.loop.exact_step import half_edge, price_tables
+from gpu_consensus.loop.lloyd import fill_empty
+from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.merging import merge_cells
+from gpu_consensus.loop.rows import Tally
+from gpu_consensus.loop.rule import Rule, tables_of
+from gpu_consensus.loop.searching import Searching
+from gpu_consensus.util.checks import FloatArray, IntArray
+
+POPULATION = 10
+"""Answers that a generation begins with; further starts compete at the end."""
+MOST_OBJECTS = 200_000
+"""Search beyond looks at a sample of so many objects."""
+_CELLS = 4  # per cluster, that are kept of an overlay
+_CELLS_ANY = 2  # where merges ask the objective itself, which takes long
+_EXACT_TRIES = 2  # an exact step, and again with half the moves
+_FALL = 1e-6  # of the objective, that is worth another generation
+_SAME = 1e-9  # objectives that are closer are of the same answer
+
+
+class Answers(NamedTuple):
+    """Assignments (m, n) where the backend computes, and their objectives (m,)."""
+
+    assignment: Any
+    objective: FloatArray
+
+
+class Search:
+    """A search over the objects of ``rows``, by the objective of ``rule``.
+
+    Parameters
+    ----------
+    rows : LocalRows
+    rule : Rule
+        Of these objects.
+    n_labels : ndarray of shape (r,)
+    useful : ndarray of int
+        Partitions to draw from.
+    labelled : ndarray of int
+        Objects with a label.
+    together : int
+        Restarts that may share a table.
+    n_threads : int
+    """
+
+    def __init__(
+        self,
+        rows: LocalRows,
+        rule: Rule,
+        n_labels: IntArray,
+        useful: npt.NDArray[np.intp],
+        labelled: npt.NDArray[np.intp],
+        *,
+        together: int,
+        n_threads: int,
+    ) -> None:
+        self.rows, self.rule = rows, rule
+        self.backend = rows.blocks.backend
+        self.n_labels, self.useful, self.labelled = n_labels, useful, labelled
+        self.together, self.n_threads = together, n_threads
+        cells = _CELLS if rule.merging is not None else _CELLS_ANY
+        self.n_cells = cells * rows.n_clusters
+
+    def starts(self, seeds: list[np.random.SeedSequence]) -> Answers:
+        """Merge the labels of a random partition each, or of two where one has few."""
+        overlays = []
+        for seed in seeds:
+            rng = np.random.default_rng(seed)
+            i = self._draw_partition(rng)
+            layers = [self._partition(i)]
+            if self.n_labels[i] <= self.rows.n_clusters:
+                layers.append(self._partition(self._draw_partition(rng)))
+            overlays.append((layers, rng))
+        return self._children(overlays)
+
+    def look_around(self, assignment: Any) -> Answers:
+        """Step from given assignments (m, n), of which some objects may not count."""
+        parts = []
+        for begin in range(0, len(assignment), self.together):
+            some = assignment[begin : begin + self.together]
+            self.rows.start(some)
+            tally = self.rows.take(list(range(len(some))))
+            parts.append(self._local(tally))
+        return self._joined(parts)
+
+    def evolve(
+        self,
+        answers: Answers,
+        state: Searching,
+        seed: np.random.SeedSequence,
+        after_generation: Callable[[Answers], None] = lambda answers: None,
+    ) -> Answers:
+        """Run generations until ``state`` says to end; return answers, best first.
+
+        Parameters
+        ----------
+        answers : Answers
+            The starts, or where an earlier search was.
+        state : Searching
+            Changed in place.
+        seed : SeedSequence
+            Every generation has a stream of its own.
+        after_generation : callable, optional
+            Called with the answers after every generation.
+        """
+        first = Answers(answers.assignment[:POPULATION], answers.objective[:POPULATION])
+        rest = Answers(answers.assignment[POPULATION:], answers.objective[POPULATION:])
+        population = self._fittest(first)
+        if not state.best:
+            state.best.append(float(population.objective[0]))
+        while not state.is_done:
+            if state.generation >= state.most or state.waited >= state.patience:
+                state.is_done = True
+                break
+            key = (*seed.spawn_key, 2**31 + state.generation)
+            rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=key))
+            children = self._children(self._pairs(population, rng))
+            population = self._fittest(self._joined([population, children]))
+            best, last = float(population.objective[0]), state.best[-1]
+            state.best.append(best)
+            state.waited = 0 if last - best > _FALL * abs(last) else state.waited + 1
+            state.n_children += len(children.objective)
+            state.generation += 1
+            after_generation(self._joined([population, rest]))
+        everything = self._joined([population, rest])
+        order = np.argsort(everything.objective, kind="stable")
+        return self._chosen(everything, order)
+
+    def _pairs(self, population: Answers, rng: np.random.Generator) -> list[Any]:
+        """Choose what is overlaid: two answers, or an answer and a partition."""
+        size, half = len(population.objective), POPULATION // 2
+        overlays: list[Any] = []
+        for _ in range(half if size > 1 else 0):
+            a, b = rng.choice(size, 2, replace=False).tolist()
+            layers = [self._answer(population, a), self._answer(population, b)]
+            overlays.append((layers, rng))
+        for q in range(half):
+            i = self._draw_partition(rng)
+            overlays.append(
+                ([self._answer(population, q % size), self._partition(i)], rng)
+            )
+        return overlays
+
+    def _draw_partition(self, rng: np.random.Generator) -> int:
+        return int(self.useful[rng.integers(self.useful.size)])
+
+    def _partition(self, i: int) -> tuple[Any, int]:
+        """Return a layer: codes (n,), and the code of objects that it does not have."""
+        codes = self.backend.to_device(self.rows.blocks.codes[i])
+        return codes, int(self.n_labels[i])
+
+    def _answer(self, population: Answers, a: int) -> tuple[Any, int]:
+        return population.assignment[a], self.rows.n_clusters
+
+    def _children(self, overlays: list[Any]) -> Answers:
+        parts = []
+        for begin in range(0, len(overlays), self.together):
+            parts.append(self._merged(overlays[begin : begin + self.together]))
+        return self._joined(parts)
+
+    def _merged(self, overlays: list[Any]) -> Answers:
+        """Keep the largest cells of each overlay, merge them to K, and look around."""
+        xp, n_clusters, most = self.backend.xp, self.rows.n_clusters, self.n_cells
+        kind = smallest_unsigned(most)
+        shape = (len(overlays), self.rows.blocks.n_samples)
+        cells = xp.empty(shape, dtype=kind)
+        kept = []
+        for row, (layers, _) in zip(cells, overlays, strict=True):
+            number, cell_of = self._cells(layers)
+            kept.append(number)
+            row[...] = cell_of
+        counts, absent = self.rows.count_cells(cells, most)
+        names: list[Any] = [None] * len(overlays)
+
+        def merge(c: int) -> None:
+            m = kept[c]
+            gone = None if absent is None else absent[:, c, :m]
+            names[c] = merge_cells(self.rule, counts[:, c, :m], gone, n_clusters)
+
+        for_each(merge, range(len(overlays)), self.n_threads)
+        assignment = xp.empty(shape, dtype=smallest_unsigned(n_clusters))
+        for row, cell_of, name, (_, rng) in zip(
+            assignment, cells, names, overlays, strict=True
+        ):
+            cluster_of = np.full(most + 1, n_clusters, dtype=assignment.dtype)
+            cluster_of[: len(name)] = name
+            row[...] = self.backend.to_device(cluster_of)[cell_of]
+            found = int(name.max(initial=-1)) + 1
+            if found < n_clusters:
+                alone = rng.choice(self.labelled, n_clusters - found, replace=False)
+                clusters = np.arange(found, n_clusters).astype(assignment.dtype)
+                row[self.backend.to_device(alone)] = self.backend.to_device(clusters)
+        if min(kept) < n_clusters:
+            self.rows.start(assignment)
+            return self._local(self.rows.take(list(range(len(assignment)))))
+        tally = self.rows.place(
+            assignment,
+            _add_cells(counts, names, n_clusters),
+            None if absent is None else _add_cells(absent, names, n_clusters),
+        )
+        return self._local(tally)
+
+    def _cells(self, layers: list[tuple[Any, int]]) -> tuple[int, Any]:
+        """Number the largest cells where layers meet; return how many, and (n,)."""
+        xp, most = self.backend.xp, self.n_cells
+        cell, sizes = layers[0][0].astype(np.int32), [layers[0][1] + 1]
+        for codes, absent in layers[1:]:
+            cell = cell * np.int32(absent + 1) + codes
+            sizes.append(absent + 1)
+        number = int(np.prod(sizes))
+        size = self.backend.to_host(xp.bincount(cell, minlength=number))
+        inside = np.ones(sizes, dtype=bool)  # cells of objects that all layers have
+        for axis in range(len(sizes)):
+            inside[(slice(None),) * axis + (-1,)] = False
+        size = np.where(inside.ravel(), size, 0)
+        order = np.argsort(-size, kind="stable")[:most]
+        order = order[size[order] > 0]
+        place = np.full(number, most, dtype=smallest_unsigned(most))
+        place[order] = np.arange(len(order))
+        return len(order), self.backend.to_device(place)[cell]
+
+    def _local(self, tally: Tally) -> Answers:
+        """Make one smoothed step and one exact one with the restarts at work.
+
+        A step that does not lower the objective is taken back. Rules without an exact
+        step make a second plain one.
+        """
+        rows, rule, backend = self.rows, self.rule, self.backend
+        active = list(range(len(tally.sizes)))
+        objective = np.full(len(active), np.inf)
+        whole = tally.sizes.sum(axis=1) == len(self.labelled)
+        if whole.any():
+            known = rule.objective(tally.counts, tally.absent)
+            objective[whole] = known[whole]
+        for smoothed in (True, False) if rule.refinement is None else (True,):
+            table, row_table = tables_of(
+                backend,
+                rule,
+                tally.counts,
+                tally.there,
+                tally.absent,
+                tally.absent_there,
+                smoothed,
+            )
+            tally = rows.step(table, row_table)
+            fill_empty(rows, backend.xp, active, tally, table, row_table)
+            tally = self._judge(active, tally, objective)
+        if rule.refinement is not None and rows.n_clusters > 1:
+            self._exact(active, tally, objective)
+        return Answers(rows.held(active), objective)
+
+    def _exact(self, active: list[int], tally: Tally, objective: FloatArray) -> None:
+        assert self.rule.refinement is not None
+        least = np.zeros(len(active), dtype=np.float32)
+        for _ in range(_EXACT_TRIES):
+            enter, stay = price_tables(
+                self.rule.refinement, tally.counts, tally.sizes, self.n_threads
+            )
+            there = self.backend.to_device
+            after = self.rows.step(there(enter), None, there(stay), least)
+            found = self.rule.objective(after.counts, after.absent)
+            worse = ~(found < objective) | ~after.sizes.all(axis=1)
+            objective[~worse] = found[~worse]
+            edges = [
+                half_edge(self.rows.gains(q), least[q])
+                if worse[q] and after.moved[q]
+                else None
+                for q in active
+            ]
+            undone = [q for q in active if worse[q] and after.moved[q]]
+            if undone:
+                self.rows.back(undone)
+            if not any(edge is not None for edge in edges):
+                return
+            # who has moved waits, so that the second try is of the others alone
+            least = np.array(
+                [np.inf if edge is None else edge for edge in edges], dtype=np.float32
+            )
+            tally = self.rows.take(active)
+
+    def _judge(
+        self, active: list[int], tally: Tally, objective: FloatArray
+    ) -> Tally:
+        found = self.rule.objective(tally.counts, tally.absent)
+        worse = ~(found < objective)
+        objective[~worse] = found[~worse]
+        if worse.any():
+            self.rows.back([q for q in active if worse[q]])
+            tally = self.rows.take(active)
+        return tally
+
+    def _fittest(self, answers: Answers) -> Answers:
+        """Return the answers of lowest objective that differ, best first."""
+        order = np.argsort(answers.objective, kind="stable")
+        chosen: list[int] = []
+        for a in order.tolist():
+            if chosen:
+                last = answers.objective[chosen[-1]]
+                if answers.objective[a] - last <= _SAME * abs(last):
+                    continue
+            chosen.append(a)
+        return self._chosen(answers, np.array(chosen[:POPULATION]))
+
+    def _chosen(self, answers: Answers, places: npt.NDArray[np.intp]) -> Answers:
+        there = self.backend.to_device(places)
+        return Answers(answers.assignment[there], answers.objective[places])
+
+    def _joined(self, parts: list[Answers]) -> Answers:
+        if len(parts) == 1:
+            return parts[0]
+        return Answers(
+            self.backend.xp.concatenate([part.assignment for part in parts]),
+            np.concatenate([part.objective for part in parts]),
+        )
+
+
+def _add_cells(
+    counts: npt.NDArray[np.int64], names: list[IntArray], n_clusters: int
+) -> npt.NDArray[np.int64]:
+    """Add the counts (S, C, M) of cells up to those of their clusters, (S, C, K)."""
+    total = np.zeros((*counts.shape[:2], n_clusters), dtype=np.int64)
+    for c, name in enumerate(names):
+        for cell, k in enumerate(name.tolist()):
+            total[:, c, k] += counts[:, c, cell]
+    return total
