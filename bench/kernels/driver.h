@@ -81,7 +81,8 @@ typedef struct {
     const char* lookup; /* what a lookup is, for who reads the counts */
 } kernel_case;
 
-extern const kernel_case row_cases[], count_cases[], table_cases[], loop_cases[];
+extern const kernel_case row_cases[], screen_cases[], count_cases[], table_cases[],
+    loop_cases[];
 
 /* numbers */
 uint64_t next_bits(world* w);

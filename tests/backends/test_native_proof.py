@@ -25,7 +25,11 @@ pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 SOURCES = sorted(library.FOLDER.glob("*.c"))
 GCC = shutil.which("gcc")
 FLAGS = ["-O0", "-g", "-fno-math-errno"]
-WATCHED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+WATCHED = [
+    "-fsanitize=address,undefined,float-cast-overflow",
+    "-fno-sanitize-recover=all",
+]
+SHAPES = ["few", pytest.param("all", marks=pytest.mark.slow)]
 
 
 def march(level: str) -> list[str]:
@@ -125,16 +129,36 @@ def test_the_program_is_linked_with_the_library_it_names(plain: Path) -> None:
     assert build == library.load().build
 
 
-def test_levels_and_threads_agree(plain: Path, tmp_path: Path) -> None:
-    expected = digests(plain, "few")
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_levels_and_threads_agree(plain: Path, tmp_path: Path, shapes: str) -> None:
+    expected = digests(plain, shapes)
     for n_threads in (2, 4):
-        assert digests(plain, "few", n_threads) == expected
+        assert digests(plain, shapes, n_threads) == expected
     for level in usable_levels():
         path = library.FOLDER / library.file_name(level)
         program = kernel_driver.compile_driver(
             [str(kernel_driver.find_compiler())], tmp_path / level, [path]
         )
-        assert digests(program, "few") == expected, level
+        assert digests(program, shapes) == expected, level
+
+
+SAME_WORK = [
+    {("assign", "plain"), ("assign_screened", "plain")},
+    *({("count_rows", name), ("count_each", name)} for name in ("all", "half-moved")),
+    {("climb", "from-codes"), ("climb", "stored-8"), ("climb", "stored-16")},
+]
+
+
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_kernels_that_do_the_same_work_agree(plain: Path, shapes: str) -> None:
+    lines = [line.split("\t") for line in digests(plain, shapes).splitlines()]
+    for forms in SAME_WORK:
+        found: dict[str, list[str]] = {}
+        for kernel, arguments, shape, digest in lines:
+            if (kernel, arguments) in forms:
+                found.setdefault(shape, []).append(digest)
+        assert all(len(set(each)) == 1 for each in found.values()), forms
+        assert max(map(len, found.values())) == len(forms)
 
 
 def test_sanitizers_find_nothing_in_a_few_shapes(watched: Path, plain: Path) -> None:
@@ -160,15 +184,13 @@ def all_of_the_lowest() -> str:
     return " and ".join(f"not {level}" for level in others) or "not none"
 
 
-@pytest.mark.parametrize(
-    "every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["few", "all"]
-)
+@pytest.mark.parametrize("shapes", SHAPES)
 def test_sanitizers_find_nothing_from_python(
-    watched_library: Path, every: bool
+    watched_library: Path, shapes: str
 ) -> None:
     """Views, read-only and unaligned arrays, no object and one, as Python has them."""
     tests = Path(__file__).with_name("test_native.py")
-    chosen = all_of_the_lowest() if every else FEW
+    chosen = FEW if shapes == "few" else all_of_the_lowest()
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-k", chosen]
     done = run(
         [sys.executable, "-m", "pytest", *options],
@@ -257,17 +279,8 @@ def find_zig() -> list[str]:
 
 
 @pytest.mark.slow
-def test_every_level_and_aarch64_agree(plain: Path, tmp_path: Path) -> None:
-    """Digests of every case, those of aarch64 under an emulator."""
-    expected = digests(plain, "all")
-    for n_threads in (2, 4):
-        assert digests(plain, "all", n_threads) == expected
-    for level in usable_levels():
-        path = library.FOLDER / library.file_name(level)
-        program = kernel_driver.compile_driver(
-            [str(kernel_driver.find_compiler())], tmp_path / level, [path]
-        )
-        assert digests(program, "all") == expected, level
+def test_aarch64_agrees(plain: Path, tmp_path: Path) -> None:
+    """Compiled by zig, with its libc, and run by an emulator of the processor."""
     emulator, compiler = shutil.which("qemu-aarch64"), find_zig()
     if emulator is None:
         pytest.skip("there is no qemu-aarch64 (Debian: qemu-user)")
@@ -276,4 +289,5 @@ def test_every_level_and_aarch64_agree(plain: Path, tmp_path: Path) -> None:
         compiler, tmp_path / "aarch64", SOURCES, flags
     )
     for n_threads in (1, 2):
-        assert digests([emulator, program], "all", n_threads) == expected
+        found = digests([emulator, program], "all", n_threads)
+        assert found == digests(plain, "all")
