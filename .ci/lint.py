@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 GROUP = "lint"
-CPP_FOLDERS = ("cuda_kernels", "gpu_consensus", "tests")
+CPP_FOLDERS = ("bench", "cuda_kernels", "gpu_consensus", "tests")
 CPP_SUFFIXES = {".c", ".cpp", ".cu", ".cuh", ".h"}
 # every file that another program reads, and the schema that describes it
 SCHEMAS = {

@@ -154,8 +154,18 @@ def _parse(given: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--seeds", type=int, help="number of seeds, default 10, with --quick 2"
     )
+    parser.add_argument(
+        "--counts",
+        action="store_true",
+        help="of speed, only the instructions per lookup; needs valgrind, a compiler",
+    )
     arguments = parser.parse_args(given)
     check_choice("suite", arguments.suite, [*SUITES, "render", "plot"])
+    if arguments.counts and arguments.suite != "speed":
+        raise ValueError(
+            f"--counts belongs to the suite speed, not to {arguments.suite}; leave it "
+            "out."
+        )
     for name in ("output", "markdown"):
         path = getattr(arguments, name)
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
@@ -177,7 +187,7 @@ def _context(arguments: argparse.Namespace) -> Context:
         seeds = 2 if arguments.quick else 10
     if seeds < 1:
         raise ValueError(f"--seeds {seeds} should be >= 1.")
-    return Context(arguments.quick, folder, tuple(range(seeds)))
+    return Context(arguments.quick, folder, tuple(range(seeds)), arguments.counts)
 
 
 def _command(given: list[str]) -> str:

@@ -35,7 +35,7 @@ def to_markdown(result: dict[str, Any]) -> str:
     if skipped:
         lines = dict.fromkeys(f"- {e['name']}: {e['reason']}" for e in skipped)
         parts.append("\n".join(["## Left out", "", *lines]))
-    parts += [_table(table) for table in result["tables"]]
+    parts += [render_table(table) for table in result["tables"]]
     return "\n\n".join(parts) + "\n"
 
 
@@ -72,7 +72,8 @@ def _claims(claims: list[dict[str, Any]]) -> str:
     return "## Summary\n\n" + _grid(["must show", "measured", "result"], rows)
 
 
-def _table(table: dict[str, Any]) -> str:
+def render_table(table: dict[str, Any]) -> str:
+    """Return one table under its heading, with its notes."""
     columns = table["columns"]
     parts = [f"## {table['title']}"]
     if table["rows"]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from .mcla_peer import mcla_table
 from .memory import memory_table
+from .speed_counts import counts_table
 from .speed_generation import generation_table
 from .speed_limit import limit_table
 from .speed_peer import MAX_ITER, N_INIT, SAME_ITER, Peer
@@ -59,6 +60,9 @@ _TIME_COLUMNS = [
 
 def run(context: Context) -> Iterator[Table]:
     """Yield one table after another, equality first."""
+    if context.counts:
+        yield counts_table(context)
+        return
     sizes = [150, 1000, 10_000] + ([] if context.quick else [100_000])
     n_partitions = 20 if context.quick else 100
     equality = Table("equality", "Same answers", _EQUALITY_COLUMNS)
@@ -97,6 +101,8 @@ def run(context: Context) -> Iterator[Table]:
     yield outside_table(context)
     yield mcla_table(context)
     yield generation_table(context)
+    if not context.quick:
+        yield counts_table(context)
 
 
 def _time_claims(rows: list[dict[str, Any]]) -> list[Claim]:

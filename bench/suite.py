@@ -29,11 +29,14 @@ class Context:
         Folder with data sets that scikit-learn does not ship.
     seeds : tuple of int
         Seeds of repeated runs.
+    counts : bool
+        Of the suite "speed", only the instructions of the kernels.
     """
 
     quick: bool = False
     data_dir: Path | None = None
     seeds: tuple[int, ...] = tuple(range(10))
+    counts: bool = False
 
     def progress(
         self, description: str, total: int | None

@@ -111,7 +111,13 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     kernels = {
         path.relative_to(ROOT).as_posix() for path in ROOT.glob("cuda_kernels/*")
     }
-    assert {f"gpu_consensus/{name}" for name in modules | kernels} <= set(files)
+    driver = {
+        path.relative_to(ROOT).as_posix() for path in ROOT.glob("bench/kernels/*")
+    }
+    assert driver
+    assert {f"gpu_consensus/{name}" for name in modules | kernels | driver} <= set(
+        files
+    )
 
 
 def test_installed_package_is_the_one_imported(python, clean):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -323,8 +322,19 @@ def test_no_objects() -> None:
     assert backend.pairs(codes, case.n_labels, [], []).same.shape == (0, 0)
 
 
+class Untouched:
+    """Stands for the kernels where none may be called."""
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*_: Any) -> None:
+            raise AssertionError(f"{name} was called")
+
+        return call
+
+
 def test_wrong_shapes_are_refused() -> None:
     backend, case = NativeBackend(1), make(SIZES[3])
+    backend._call = Untouched()
     codes, offsets, table = case.codes, case.offsets, case.table()
     counts = np.zeros(table.shape, dtype=np.int64)
     after, n = case.assignment(), codes.shape[1]
@@ -367,6 +377,21 @@ def test_wrong_shapes_are_refused() -> None:
         lambda: backend.scores(codes, offsets, table[1:].astype(float)),
         lambda: backend.soft_count(codes, offsets, shares[1:]),
         lambda: backend.pairs(codes, case.n_labels[1:], [0], [1]),
+        lambda: backend.assign(codes, offsets, table, own=after[1:], stay=table),
+        lambda: backend.assign(codes, offsets, table, own=after[:, 1:], stay=table),
+        lambda: backend.assign(codes, offsets, table, own=after, stay=table[:, 1:]),
+        lambda: backend.assign(codes, offsets, table, own=after, stay=table[:, :, 1:]),
+        lambda: backend.assign(codes, offsets, table, own=after, stay=table[1:]),
+        lambda: backend.table(recipe._replace(offsets=offsets[:-1]), counts),
+        lambda: backend.table(recipe._replace(utility="LP"), counts),
+        lambda: backend.table(recipe._replace(utility="LP", power=-1), counts),
+        lambda: backend.table(recipe._replace(utility="SEC"), counts),
+        lambda: backend.table(recipe._replace(utility="unknown"), counts),
+        lambda: backend.scores(codes, offsets, table[:, 0].astype(float)),
+        lambda: backend.soft_count(codes, offsets[:-1], shares),
+        lambda: backend.soft_count(codes, offsets, shares[:, 0]),
+        lambda: backend.pairs(codes[0], case.n_labels, [0], [1]),
+        lambda: backend.pairs(codes.astype(np.int64), case.n_labels, [0], [1]),
     ]
     for call in refused:
         with pytest.raises((TypeError, ValueError)):
@@ -375,6 +400,100 @@ def test_wrong_shapes_are_refused() -> None:
     read_only.flags.writeable = False
     with pytest.raises(ValueError, match="out is read-only"):
         backend.count(codes, offsets, None, after, read_only)
+
+
+def copied(given: dict[str, Any]) -> dict[str, Any]:
+    return {key: x.copy() if hasattr(x, "dtype") else x for key, x in given.items()}
+
+
+def read_only(array: Any) -> Any:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def test_wrong_shapes_are_refused_by_loops(monkeypatch: Any) -> None:
+    case = make((40, 1, 3, (5, 2, 7)))
+    codes, offsets, segments = case.codes, case.offsets, Segments(case.offsets)
+    start, n = case.assignment(uncounted=False)[0], codes.shape[1]
+    counts = counted(REFERENCE, case, None, start[None]) - 1
+    shares = Shares(
+        *(segments.starts, segments.missing, np.ones(3), np.ones(case.n_rows), True)
+    )
+    sizes, members = count_members(shares, counts[:, 0])
+    sweep = dict(zip(("codes", *Shares._fields), (codes, *shares), strict=True))
+    sweep |= {"assignment": start, "counts": counts[:, 0].copy()}
+    sweep |= {"sizes": sizes, "members": members}
+    prices = {"utility": "h", "counts": counts, "offsets": offsets}
+    prices |= {"weights": np.ones(3), "unit": 0.0, "rises": np.ones(n + 1)}
+    graph = np.ones((6, 6), dtype=np.int64) - np.eye(6, dtype=np.int64)
+    tilo_given = {"weights": graph, "degree": graph.sum(axis=0)}
+    tilo_given |= {name: np.zeros(6, np.int64) for name in ("order", "left")}
+    tilo_given |= {"boundary": np.zeros(6, np.int64), "moves": np.zeros((6, 2), int)}
+    climb = {"codes": codes, "n_labels": case.n_labels, "starts": np.arange(n)}
+    climb |= {"threshold": (3, 2), "similarity": None, "own": np.ones(n, np.int32)}
+    climb |= {"marks": np.arange(1, n + 1, dtype=np.uint64), "n_slots": 64}
+    refused: list[tuple[Any, dict[str, Any], str, Any]] = [
+        (loops.prices, prices | {"n_threads": 1}, name, value)
+        for name, value in {
+            "utility": "unknown",
+            "counts": counts[1:],
+            "offsets": offsets.astype(np.int32),
+            "weights": np.ones(2),
+            "rises": np.ones(3),
+        }.items()
+    ]
+    refused += [
+        (loops.ipc_sweep, sweep, name, value)
+        for name, value in {
+            "codes": codes[1:],
+            "starts": segments.starts[1:],
+            "weights": np.ones(2),
+            "assignment": start[1:],
+            "counts": counts[1:, 0],
+            "sizes": sizes[:, 1:],
+            "members": members[1:],
+        }.items()
+    ]
+    refused += [
+        (loops.ipc_sweep, sweep, "marginal", np.ones(case.n_rows - 1)),
+        (loops.ipc_sweep, sweep, "assignment", start.astype(np.int64)),
+        (loops.ipc_sweep, sweep, "assignment", read_only(start)),
+        (loops.ipc_sweep, sweep, "counts", read_only(counts[:, 0])),
+    ]
+    refused += [
+        (loops.tilo_sweep, tilo_given, name, value[1:])
+        for name, value in tilo_given.items()
+    ]
+    refused += [
+        (loops.tilo_sweep, tilo_given, "boundary", np.zeros(7, dtype=np.int64)),
+        (loops.tilo_sweep, tilo_given, "order", read_only(tilo_given["order"])),
+    ]
+    refused += [
+        (loops.climber, climb, name, value)
+        for name, value in {
+            "codes": codes[0],
+            "n_labels": case.n_labels[1:],
+            "starts": np.array([n]),
+            "similarity": np.ones((n, n - 1), dtype=np.uint8),
+            "own": np.ones(n - 1, np.int32),
+            "marks": np.ones(n + 1, np.uint64),
+            "n_slots": 63,
+        }.items()
+    ]
+    refused += [(loops.climber, climb, "n_slots", 0)]
+    # as they are, they are accepted: what follows is refused for its one change
+    for loop, given in (
+        (loops.prices, prices | {"n_threads": 1}),
+        (loops.ipc_sweep, sweep),
+        (loops.climber, climb),
+    ):
+        loop(**copied(given))
+    untouched = library.load()._replace(call=Untouched())
+    monkeypatch.setattr(loops, "load", lambda: untouched)
+    for loop, given, name, value in refused:
+        with pytest.raises((TypeError, ValueError)):
+            loop(**copied(given) | {name: value})
 
 
 def test_to_host() -> None:
@@ -544,7 +663,8 @@ def test_screening_pauses_where_it_does_not_pay() -> None:
 
 
 def test_signatures_are_those_of_the_sources() -> None:
-    text = "".join(file.read_text() for file in library.FOLDER.glob("*.c"))
+    sources = Path(library.__file__).parent.glob("*.c")
+    text = "".join(file.read_text() for file in sources)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     declared = {}
     for name, inside in re.findall(r"GPC_API [^;{]*?gpc_(\w+)\(([^)]*)\)\s*\{", text):
@@ -618,57 +738,6 @@ def test_tilo_sweep() -> None:
             with compiled_loops(False):
                 expected = tilo(graph, order=order)
             same(tilo(graph, order=order), expected)
-
-
-def sanitized_library(folder: Any) -> tuple[Any, str]:
-    """Compile with both sanitizers; return the library and what to preload."""
-    compiler = shutil.which("gcc") or ""
-    if not compiler or sys.platform != "linux":
-        pytest.skip("sanitizers are tried with gcc on Linux")
-    asked = [compiler, "-print-file-name=libasan.so"]
-    runtime = subprocess.run(asked, capture_output=True, text=True, check=True)
-    preload = runtime.stdout.strip()
-    if not Path(preload).is_absolute():
-        pytest.skip("gcc has no AddressSanitizer here")
-    path = folder / library.file_name(library.levels()[0])
-    flags = ["-std=c11", "-O1", "-g", "-ffp-contract=off", "-fPIC", "-shared"]
-    flags += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    flags += ["-Wall", "-Wextra", "-Werror", "-fno-math-errno"]
-    level = [f"-march={path.stem[4:]}"] if "x86" in path.stem else []
-    files = [str(file) for file in sorted(library.FOLDER.glob("*.c"))]
-    subprocess.run([compiler, *flags, *level, *files, "-o", str(path)], check=True)
-    return path, preload
-
-
-FEW = "best and (n499 or counterexample) or refine or ipc_sweep or climbs or groups"
-
-
-@pytest.mark.parametrize(
-    "chosen",
-    [FEW, pytest.param("best or views or objects", marks=pytest.mark.slow)],
-    ids=["few", "all"],
-)
-def test_sanitizers_find_nothing(tmp_path: Any, chosen: str) -> None:
-    """Run a part of this file on a library that watches every access."""
-    if os.environ.get("GPU_CONSENSUS_TEST_LIBRARY"):
-        pytest.skip("this is that run")
-    path, preload = sanitized_library(tmp_path)
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", __file__, "-k", chosen]
-    done = subprocess.run(
-        [*command, "-p", "no:cacheprovider"],
-        env={
-            **os.environ,
-            "GPU_CONSENSUS_TEST_LIBRARY": str(path),
-            "LD_PRELOAD": preload,
-            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",
-            "PYTHONMALLOC": "malloc",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert " passed" in done.stdout
 
 
 def test_threads_survive_a_fork() -> None:

@@ -197,6 +197,10 @@ class NativeBackend(HostArrays):
         check_array("recipe.marginals", recipe.marginals, np.int64, (len(counts),))
         n_partitions = len(recipe.offsets) - 1
         check_array("recipe.weights", recipe.weights, np.float64, (n_partitions,))
+        if recipe.utility == "LP" and recipe.power < 1:
+            raise ValueError(f"recipe.power={recipe.power} should be >= 1 for LP.")
+        if recipe.utility == "SEC" and recipe.present_weight is None:
+            raise ValueError("recipe.present_weight is None and SEC needs it.")
         if recipe.present_weight is None:
             norm = lp_norms(recipe, counts) if recipe.power else None
             return self._fill(recipe, recipe.utility, counts, norm), None
@@ -215,6 +219,7 @@ class NativeBackend(HostArrays):
         counts: Counts,
         norm: npt.NDArray[np.float64] | None,
     ) -> Table:
+        number = UTILITIES.index(utility)
         n_rows, n_restarts, n_clusters = counts.shape
         n_columns = n_restarts * n_clusters
         table = blank_table(n_rows, n_columns, make=np.empty)
@@ -225,7 +230,7 @@ class NativeBackend(HostArrays):
         def fill(first: int, last: int) -> None:
             memory, place = scratch(self._call.table_scratch(n_columns))
             self._call.table(
-                UTILITIES.index(utility),
+                number,
                 address(counts),
                 address(recipe.offsets),
                 address(recipe.marginals),
@@ -308,6 +313,11 @@ class NativeBackend(HostArrays):
         begin = 0
         mine, price = None, None
         if own is not None and stay is not None:
+            if stay.shape != table.shape:
+                raise ValueError(
+                    f"stay has shape {stay.shape} and should have that of table, "
+                    f"{table.shape}."
+                )
             mine = dense("own", own, assignment.dtype, shape)
             price = self._own_scores(found, offsets, stay, mine)
         if weight is None and not best and not gap and not prices:
@@ -350,9 +360,6 @@ class NativeBackend(HostArrays):
     ) -> npt.NDArray[np.float32]:
         """Return the score of every object for the cluster that it is in, (R, n)."""
         rows, width = padded_rows("stay", stay)
-        check_array("offsets", offsets, np.int64, (codes.shape[0] + 1,))
-        if len(rows) != offsets[-1] or stay.shape[1] != len(own):
-            raise ValueError(f"stay has shape {stay.shape} and should have table's.")
         price = np.empty(own.shape, dtype=np.float32)
 
         def some(begin: int, end: int) -> None:
@@ -470,6 +477,7 @@ class NativeBackend(HostArrays):
         self, codes: Codes, offsets: Offsets, table: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
         """See the Protocol."""
+        table = dense("table", table, np.float64, (None, None, None))
         n_rows, n_restarts, n_clusters = table.shape
         found = check_codes(codes, offsets, n_rows)
         n_columns, n_samples = n_restarts * n_clusters, found.shape[1]

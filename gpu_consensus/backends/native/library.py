@@ -96,6 +96,19 @@ class NativeUnavailable(RuntimeError):
     """There is no library that this process can use; the message says why."""
 
 
+def signatures() -> dict[str, tuple[str, str]]:
+    """Return what every function returns and takes, by its name without ``gpc_``.
+
+    Letters are kinds: p a pointer, i an int64, d a float64, s a string, v nothing.
+
+    Examples
+    --------
+    >>> signatures()["assign_scratch"]
+    ('i', 'ii')
+    """
+    return dict(_SIGNATURES)
+
+
 def file_name(level: str) -> str:
     """Return how the library of a level is called here.
 

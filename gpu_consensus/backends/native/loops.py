@@ -17,6 +17,7 @@ from gpu_consensus.backends.native.layout import (
     blank_table,
     check_array,
     check_codes,
+    check_offsets,
     dense,
     lines,
 )
@@ -53,9 +54,16 @@ def prices(
     n_threads : int
     """
     call, n_partitions = load().call, len(offsets) - 1
-    counts = dense("counts", counts, np.int64, (int(offsets[-1]), None, None))
+    counts = dense("counts", counts, np.int64, (None, None, None))
+    check_offsets("offsets", offsets, len(counts))
     weights = dense("weights", weights, np.float64, (n_partitions,))
     rises = dense("rises", rises, np.float64, (None,))
+    largest = int(counts[: offsets[1]].sum(axis=0).max(initial=0))
+    if utility == "h" and len(rises) <= largest:
+        raise ValueError(
+            f"rises has {len(rises)} numbers and should have more than {largest}, the "
+            "size of the largest cluster."
+        )
     n_rows, n_restarts, n_clusters = counts.shape
     n_columns = n_restarts * n_clusters
     enter, stay = (blank_table(n_rows, n_columns) for _ in range(2))
@@ -182,6 +190,11 @@ def tilo_sweep(
 ) -> int:
     """See ``sweep`` of tilo."""
     n, movable = len(weights), len(boundary)
+    if movable > n:
+        raise ValueError(
+            f"boundary has {movable} numbers and should have one for each of the "
+            f"{n} vertices at most."
+        )
     weights = dense("weights", weights, np.int64, (n, n))
     degree = dense("degree", degree, np.int64, (n,))
     check_array("order", order, np.int64, (n,), writeable=True)
@@ -226,6 +239,8 @@ def climber(
         near_all = np.ascontiguousarray(known.array)
     own = dense("own", own, np.int32, (n,))
     marks = dense("marks", marks, np.uint64, (n,))
+    if n_slots < 1 or n_slots & (n_slots - 1):
+        raise ValueError(f"n_slots={n_slots} should be a power of two.")
     keys = np.zeros(n_slots, dtype=np.uint64)
     visitor = np.empty((n_slots, 2), dtype=np.int32)
     near, row = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.uint16)

@@ -1,0 +1,167 @@
+/* Cases of what counts objects by label and cluster, or pairs of them. */
+#include "driver.h"
+
+#define CODES w->codes, w->code_size, w->stride, w->offsets
+#define CLUSTERS w->s.n_restarts, w->s.n_clusters
+#define MOVES \
+    w->before, w->before ? w->line : 0, w->after, w->line, w->cluster_size, CLUSTERS
+
+enum { ALL, SOME, FEW };
+
+/* all objects are new, half of them move, or a few */
+static int prepare_moves(world* w) {
+    w->after = make_assignment(w, 10);
+    if (w->variant == SOME) w->before = make_assignment(w, 50);
+    if (w->variant == FEW) w->before = make_assignment(w, 2);
+    return 1;
+}
+
+static int prepare_count(world* w) {
+    prepare_moves(w);
+    w->counts = output(w, (size_t)(w->n_rows * w->columns) * 8, 0);
+    return 1;
+}
+
+static int64_t rows_room(const world* w) {
+    return gpc_count_rows_scratch(w->n_rows, w->columns);
+}
+
+static void rows_part(world* w, int64_t first, int64_t last, char* scratch) {
+    gpc_count_rows(CODES, first, last, w->s.n_samples, MOVES, w->counts, scratch);
+}
+
+static int64_t each_room(const world* w) { return (void)w, gpc_count_each_scratch(); }
+
+static void each_part(world* w, int64_t first, int64_t last, char* scratch) {
+    gpc_count_each(CODES, first, last, w->s.n_samples, MOVES, w->counts, scratch);
+}
+
+static int prepare_absent(world* w) {
+    prepare_moves(w);
+    w->weight = input(w, (size_t)w->s.n_samples * 8);
+    for (int64_t l = 0; l < w->s.n_samples; ++l) w->weight[l] = 1 + below(w, 1 << 30);
+    w->total = output(w, (size_t)(w->s.n_partitions * w->columns) * 8, 0);
+    return 1;
+}
+
+static void absent_part(world* w, int64_t first, int64_t last, char* scratch) {
+    (void)scratch;
+    gpc_count_absent(CODES, first, last, w->s.n_samples, MOVES, w->weight, w->total);
+}
+
+static int prepare_found(world* w) {
+    prepare_moves(w);
+    w->found = output(w, (size_t)(2 * w->s.n_samples + 2) * 8, 0);
+    return 1;
+}
+
+static void moves_part(world* w, int64_t begin, int64_t end, char* scratch) {
+    (void)scratch;
+    gpc_count_moves(MOVES, begin, end, w->found + 2 * begin);
+}
+
+static void sum_found(world* w) {
+    for (int64_t l = 1; l <= w->s.n_samples; ++l)
+        for (int x = 0; x < 2; ++x) {
+            w->found[x] += w->found[2 * l + x];
+            w->found[2 * l + x] = 0;
+        }
+}
+
+static int64_t moves_lookups(const world* w) {
+    return w->s.n_samples * w->s.n_restarts;
+}
+
+static int64_t soft_width(const world* w) { return (w->columns + 7) / 8 * 8; }
+
+static int prepare_soft(world* w) {
+    w->shares = make_doubles(w, w->s.n_samples * w->columns, 1000, 0.001);
+    w->counts = output(w, (size_t)(w->n_rows * soft_width(w)) * 8, 0);
+    return 1;
+}
+
+static int64_t soft_room(const world* w) {
+    return gpc_soft_count_scratch(soft_width(w));
+}
+
+static void soft_part(world* w, int64_t first, int64_t last, char* scratch) {
+    gpc_soft_count(CODES, first, last, w->s.n_samples, w->shares, w->columns, w->counts,
+                   soft_width(w), scratch);
+}
+
+/* `number` objects from one on, codes without gaps */
+static void* some_codes(world* w, int64_t first, int64_t number) {
+    const int64_t r = w->s.n_partitions;
+    uint8_t* made = input(w, (size_t)(r * number * w->code_size));
+    for (int64_t i = 0; i < r; ++i)
+        for (int64_t l = 0; l < number; ++l) {
+            int64_t code = code_at(w, i, first + l);
+            if (w->variant == 1 && code == w->n_labels[i]) code = 0;
+            if (w->code_size == 1)
+                made[i * number + l] = (uint8_t)code;
+            else
+                ((uint16_t*)(void*)made)[i * number + l] = (uint16_t)code;
+        }
+    return made;
+}
+
+static int prepare_pairs(world* w) {
+    const int64_t n = w->s.n_samples;
+    w->n_left = n < 60 ? n : 60;
+    w->n_right = n < 2333 ? n : 2333;
+    w->left = some_codes(w, n - w->n_left, w->n_left);
+    w->right = some_codes(w, 0, w->n_right);
+    w->same = output(w, (size_t)(w->n_left * w->n_right) * 4, 0);
+    w->both = output(w, (size_t)(w->n_left * w->n_right) * 4, 0);
+    return 1;
+}
+
+static int64_t left_of(const world* w) { return w->n_left; }
+
+static void pairs_part(world* w, int64_t begin, int64_t end, char* scratch) {
+    (void)scratch;
+    gpc_pairs(w->left, w->n_left, w->right, w->n_right, w->code_size, w->n_labels,
+              w->s.n_partitions, w->variant, begin, end, w->same, w->both);
+}
+
+static int64_t pairs_lookups(const world* w) {
+    return w->n_left * w->n_right * w->s.n_partitions;
+}
+
+#define STEP "object, partition and restart"
+#define COUNT(name, label, variant, prepare, room, part) \
+    {name, label, variant, prepare, partitions_of, room, \
+     part, NULL,  1,       0,       every_restart, STEP}
+#define FOUND(label, variant) \
+    {"count_moves",           \
+     label,                   \
+     variant,                 \
+     prepare_found,           \
+     objects_of,              \
+     nothing,                 \
+     moves_part,              \
+     sum_found,               \
+     1,                       \
+     1,                       \
+     moves_lookups,           \
+     "object and restart"}
+
+const kernel_case count_cases[] = {
+    COUNT("count_rows", "all", ALL, prepare_count, rows_room, rows_part),
+    COUNT("count_rows", "half-moved", SOME, prepare_count, rows_room, rows_part),
+    COUNT("count_rows", "few-moved", FEW, prepare_count, rows_room, rows_part),
+    COUNT("count_each", "all", ALL, prepare_count, each_room, each_part),
+    COUNT("count_each", "half-moved", SOME, prepare_count, each_room, each_part),
+    COUNT("count_each", "few-moved", FEW, prepare_count, each_room, each_part),
+    COUNT("count_absent", "all", ALL, prepare_absent, nothing, absent_part),
+    COUNT("count_absent", "half-moved", SOME, prepare_absent, nothing, absent_part),
+    FOUND("all", ALL),
+    FOUND("half-moved", SOME),
+    FOUND("few-moved", FEW),
+    {"soft_count", "plain", 0, prepare_soft, partitions_of, soft_room, soft_part, NULL,
+     1, 0, every_column, "object, partition and column"},
+    {"pairs", "some-missing", 0, prepare_pairs, left_of, nothing, pairs_part, NULL, 4,
+     0, pairs_lookups, "pair and partition"},
+    {"pairs", "complete", 1, prepare_pairs, left_of, nothing, pairs_part, NULL, 4, 0,
+     pairs_lookups, "pair and partition"},
+    {0}};
