@@ -25,6 +25,7 @@ from gpu_consensus.loop.exact_step import price_tables
 from gpu_consensus.loop.rule import Refinement
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.climbs import climb_all
+from gpu_consensus.methods.expectation import numpy_expectation, numpy_memberships
 from gpu_consensus.methods.ipc import Shares, count_members, sweep_objects
 
 if os.environ.get("GPU_CONSENSUS_TEST_LIBRARY"):  # a folder of sanitized libraries
@@ -558,6 +559,45 @@ def test_price_tables(name: str, case: Case) -> None:
         expected = price_tables(refinement, counts, sizes)
     for n_threads in (1, 2):
         same(price_tables(refinement, counts, sizes, n_threads), expected)
+
+
+def logarithms(case: Case, sharp: float) -> Any:
+    """Draw log theta and log alpha, some of them -inf; label 0 has none of these."""
+    theta = -sharp * case.rng.random((case.n_rows, case.n_restarts, case.n_clusters))
+    theta[case.rng.random(theta.shape) < 0.05] = -np.inf
+    theta[:, :, 0] = -sharp
+    theta[case.offsets[1:] - 1] = 0
+    return theta, np.log(case.rng.dirichlet(np.ones(case.n_clusters), case.n_restarts))
+
+
+@pytest.mark.parametrize("sharp", [0.5, 40.0])
+def test_expectation(
+    backend: NativeBackend, case: Case, sharp: float, monkeypatch: Any
+) -> None:
+    level = backend._library.level
+    monkeypatch.setattr(loops, "load", lambda: library.load(level))
+    n_samples = case.codes.shape[1]
+    given = (case.offsets, *logarithms(case, sharp))
+    expected = numpy_expectation(case.codes, *given, 1)
+    found = [loops.expectation(case.codes, *given, jobs) for jobs in (1, 2, 3)]
+    for one in found:
+        same(one, expected)
+    for cut in {0, 1, n_samples // 3, n_samples}:  # whatever the blocks
+        parts = case.codes[:, :cut], case.codes[:, cut:]
+        sums = [loops.expectation(part, *given, 2) for part in parts]
+        same([a + b for a, b in zip(*sums, strict=True)], expected)
+    shares = numpy_memberships(case.codes, *given, 1)
+    for jobs in (1, 2, 3):
+        same(loops.memberships(case.codes, *given, jobs), shares)
+
+
+def test_expectation_with_memory_for_one_thread(monkeypatch: Any) -> None:
+    case = make(SIZES[2])
+    monkeypatch.setattr("gpu_consensus.backends.native.threads.WORTH_A_THREAD", 8)
+    given = (case.codes, case.offsets, *logarithms(case, 3.0))
+    expected = loops.expectation(*given, 2)
+    monkeypatch.setattr(loops, "_SUMS", 1)
+    same(loops.expectation(*given, 2), expected)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])

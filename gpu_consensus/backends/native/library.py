@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 2
+ABI = 3
 """What the signatures below belong to: ``GPC_ABI`` of native.h."""
 FOLDER = Path(__file__).parent
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -42,6 +42,8 @@ _SIGNATURES = {
     "scores_scratch": ("i", "ii"),
     "soft_count": ("v", "piipiiipipip"),
     "soft_count_scratch": ("i", "i"),
+    "expect": ("v", "piipipipiiiippppp"),
+    "expect_scratch": ("i", "iii"),
     "pairs": ("v", "pipiipiiiipp"),
     "sweep": ("i", "piipiippipiipppp"),
     "climb": ("v", "piiippippiiiipippppp"),

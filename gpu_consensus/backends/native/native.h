@@ -54,7 +54,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define GPC_ABI 2 /* raised by every change of a signature or a layout */
+#define GPC_ABI 3 /* raised by every change of a signature or a layout */
 
 #if defined(_WIN32)
 #define GPC_API __declspec(dllexport)
@@ -182,6 +182,15 @@ typedef struct {
    first + 1, ... of the outputs, or the listed ones. scratch: 2 (size + 1) width. */
 void gpc_assign_tile(const gpc_labels* labels, const gpc_scoring* scoring, int64_t size,
                      int64_t first, const int64_t* objects, float* scratch);
+
+/* Sums (size, width) of table rows of `size` objects, in their order: `scores.c`. */
+void gpc_sum_doubles(const gpc_labels* labels, const double* table, int64_t width,
+                     int64_t size, double* sums);
+
+/* Add units (size, width) of `size` objects to the rows of their labels in counts
+   (S, width), partitions first .. last - 1: `soft_count.c`. */
+void gpc_add_units(const gpc_labels* labels, int64_t first, int64_t last, int64_t size,
+                   const int64_t* units, int64_t width, int64_t* counts);
 
 /* What `screen.c` needs of `assign.c`. */
 GPC_API int64_t gpc_assign_scratch(int64_t width, int64_t n_rows);
