@@ -640,6 +640,23 @@ def test_climbs(size: Any, stored: bool) -> None:
         same(climb_all(*given, extra, None, n_threads), expected)
 
 
+@pytest.mark.parametrize("kind", [None, np.uint8, np.uint16])
+@pytest.mark.parametrize("threshold", [(0, 1), (3, 1), (7, 2)])
+@pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 600])
+def test_climbs_of_several_blocks(n: int, threshold: Any, kind: Any) -> None:
+    case = make((n, 1, 1, (3, 4, 300 if n > 256 else 2, 2, 3)), missing=0.2)
+    codes, labels = case.codes, case.n_labels
+    codes[:, n // 2] = labels  # one without any label
+    codes[:, -1] = codes[:, 0]  # ties
+    pairs = REFERENCE.pairs(codes, labels, slice(None), slice(None)).same
+    extra = None if kind is None else pairs.astype(kind)
+    given = (codes, labels, np.arange(0, n, 1 + n // 40), threshold, extra)
+    with compiled_loops(False):
+        expected = climb_all(*given)
+    for n_threads in (1, 2, 3):
+        same(climb_all(*given, None, n_threads), expected)
+
+
 def test_tilo_sweep() -> None:
     rng = np.random.default_rng(0)
     for n in (2, 3, 9, 40):

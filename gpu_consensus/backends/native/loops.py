@@ -188,7 +188,7 @@ def climber(
     marks = dense("marks", marks, np.uint64, (n,))
     keys = np.zeros(n_slots, dtype=np.uint64)
     visitor = np.empty((n_slots, 2), dtype=np.int32)
-    near, row = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.uint16)
+    key, row = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.uint16)
     members = np.empty(n, dtype=np.uint8)
 
     def climb(position: int) -> tuple[Any, ...]:
@@ -209,7 +209,7 @@ def climber(
             address(keys),
             n_slots,
             address(visitor),
-            address(near),
+            address(key),
             address(row),
             address(members),
             address(result),
