@@ -10,6 +10,7 @@ prices       ``loop.exact_step.numpy_prices``
 ipc_sweep    ``methods.ipc.sweep_objects``
 tilo_sweep   ``feedback.tilo.sweep``
 climber      ``methods.climbs.numpy_climber``
+merges       ``methods.agglomerate.numpy_merges``
 expectation  ``methods.expectation.numpy_expectation``
 memberships  ``methods.expectation.numpy_memberships``
 ===========  ==========================================

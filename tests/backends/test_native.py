@@ -24,6 +24,7 @@ from gpu_consensus.feedback.tilo import tilo
 from gpu_consensus.loop.exact_step import price_tables
 from gpu_consensus.loop.rule import Refinement
 from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods.agglomerate import numpy_merges
 from gpu_consensus.methods.climbs import climb_all
 from gpu_consensus.methods.expectation import numpy_expectation, numpy_memberships
 from gpu_consensus.methods.ipc import Shares, count_members, sweep_objects
@@ -657,6 +658,26 @@ def test_climbs_of_several_blocks(n: int, threshold: Any, kind: Any) -> None:
         same(climb_all(*given, None, n_threads), expected)
 
 
+@pytest.mark.parametrize("linkage", loops.LINKAGES)
+@pytest.mark.parametrize("n", [1, 2, 3, 64, 65, 129, 257])
+def test_merges(n: int, linkage: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(loops, "_MERGES", 50)
+    rng = np.random.default_rng(n)
+    sizes = rng.integers(1, 4, size=n).astype(np.float64)
+    for matrix in (
+        rng.integers(5, size=(n, n)).astype(np.float64),  # full of ties
+        rng.random((n, n)),
+        np.add.outer(*2 * [np.arange(n)]) / 7.0,  # into one class, again and again
+    ):
+        even = np.triu(matrix, 1) + np.triu(matrix, 1).T
+        for least, n_left in ((-np.inf, 1), (-np.inf, n // 3), (0.7, 1)):
+            given = (sizes, linkage, least, n_left)
+            expected = list(numpy_merges(even.copy(), *given))
+            assert list(loops.merges(even.copy(), *given)) == expected
+            assert list(loops.merges(even.copy("F"), *given)) == expected
+    assert list(loops.merges(np.empty((0, 0)), np.empty(0), linkage, 0.0, 1)) == []
+
+
 def test_tilo_sweep() -> None:
     rng = np.random.default_rng(0)
     for n in (2, 3, 9, 40):
@@ -690,6 +711,7 @@ def sanitized_library(folder: Any) -> tuple[Any, str]:
 
 
 FEW = "best and (n499 or counterexample) or refine or ipc_sweep or climbs or groups"
+FEW += " or merges and not 257"
 
 
 @pytest.mark.parametrize(

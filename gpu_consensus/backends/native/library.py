@@ -46,6 +46,7 @@ _SIGNATURES = {
     "expect_scratch": ("i", "iii"),
     "pairs": ("v", "pipiipiiiipp"),
     "sweep": ("i", "piipiippipiipppp"),
+    "merge": ("i", "piipppdiipp"),
     "climb": ("v", "piiippippiiiipippppp"),
     "prices": ("v", "ipppdpiiiippipp"),
     "tilo_sweep": ("i", "pippppip"),

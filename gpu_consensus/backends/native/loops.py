@@ -5,7 +5,7 @@ See :mod:`gpu_consensus.backends.host_loops` for where the references are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,9 @@ from gpu_consensus.util.checks import FloatArray, IntArray
 
 UTILITIES = ("c", "h", "cos")
 """What ``prices`` knows, as in prices.c."""
+LINKAGES = ("average", "sum", "single", "complete")
+"""What ``merges`` knows, as in merge.c."""
+_MERGES = 256  # in one call, so that a bar moves and an interrupt is heard
 _SUMS = 256 << 20  # bytes of the sums that threads have of their own
 
 
@@ -219,6 +222,37 @@ def climber(
         return total, n_flips, joined, joined_flips, packed
 
     return climb
+
+
+def merges(
+    matrix: FloatArray, sizes: FloatArray, linkage: str, least: float, n_left: int
+) -> Iterator[tuple[int, int, float]]:
+    """See ``numpy_merges`` of agglomerate."""
+    n = len(sizes)
+    matrix = dense("matrix", matrix, np.float64, (n, n))
+    np.fill_diagonal(matrix, -np.inf)
+    numbers = np.stack([dense("sizes", sizes, np.float64, (n,)), np.full(n, np.inf)])
+    lists = np.zeros((7, n), dtype=np.int64)
+    lists[1], lists[2] = 1, np.arange(n)
+    state = np.array([n, n, 0, 0])
+    merged, scores = np.empty((_MERGES, 2), dtype=np.int64), np.empty(_MERGES)
+    done = _MERGES
+    while done == _MERGES:
+        done = load().call.merge(
+            address(matrix),
+            n,
+            LINKAGES.index(linkage),
+            *map(address, (numbers, lists, state)),
+            least,
+            n_left,
+            _MERGES,
+            address(merged),
+            address(scores),
+        )
+        for (into, gone), score in zip(
+            merged[:done].tolist(), scores[:done].tolist(), strict=True
+        ):
+            yield into, gone, score
 
 
 def expectation(
