@@ -72,6 +72,13 @@ class Pairs:
             both += weight * counts.both
         return same, both
 
+    def same(
+        self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]
+    ) -> npt.NDArray[np.int32]:
+        """Return in how many partitions objects share a label; for equal weights."""
+        ((_, codes, n_labels),) = self._groups
+        return self.backend.pairs(codes, n_labels, rows, columns).same
+
     @property
     def block_bytes(self) -> int:
         """Memory that a block of rows against all objects takes."""

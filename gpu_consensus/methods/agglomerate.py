@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.host_loops import fastest
 from gpu_consensus.ensemble.distinct import Distinct
 from gpu_consensus.methods.call import Task
 from gpu_consensus.util.checks import FloatArray, IntArray
@@ -75,7 +76,7 @@ def likeness(
     with progress_bar(task.progress, f"{task.method}: pairs", m) as advance:
         for rows in pairs.row_blocks():
             if whole:
-                matrix[rows] = pairs.weighted(rows, everyone)[0]
+                matrix[rows[0] : rows[-1] + 1] = pairs.same(rows, everyone)
             else:
                 matrix[rows] = pairs.tile(rows, everyone)
             advance(len(rows))
@@ -124,17 +125,30 @@ def agglomerate(
     >>> agglomerate(np.array([[0, 1, 5], [1, 0, 4.0], [5, 4, 0]]), np.ones(3), "single")
     [Merge(into=0, gone=2, score=5.0), Merge(into=0, gone=1, score=4.0)]
     """
-    classes = _Classes(matrix, np.asarray(sizes, dtype=np.float64), linkage)
     merges: list[Merge] = []
-    with progress_bar(progress, "merge", max(classes.n_left - n_left, 0)) as advance:
-        while classes.n_left > n_left:
-            a, b, score = classes.best_pair()
-            if score < least:
-                break
-            merges.append(Merge(int(classes.name[a]), int(classes.name[b]), score))
-            classes.merge(a, b)
+    form = fastest("merges", numpy_merges)
+    whole = np.asarray(sizes, dtype=np.float64)
+    with progress_bar(progress, "merge", max(len(whole) - n_left, 0)) as advance:
+        for merge in form(matrix, whole, linkage, least, n_left):
+            merges.append(Merge(*merge))
             advance()
     return merges
+
+
+def numpy_merges(
+    matrix: FloatArray, sizes: FloatArray, linkage: str, least: float, n_left: int
+) -> Iterator[tuple[int, int, float]]:
+    """Yield merges as they are made, the fields of :class:`Merge`.
+
+    The arguments are those of :func:`agglomerate`.
+    """
+    classes = _Classes(matrix, sizes, linkage)
+    while classes.n_left > n_left:
+        a, b, score = classes.best_pair()
+        if score < least:
+            return
+        yield int(classes.name[a]), int(classes.name[b]), score
+        classes.merge(a, b)
 
 
 def cut(merges: Sequence[Merge], n_groups: int) -> npt.NDArray[np.intp]:

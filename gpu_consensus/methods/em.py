@@ -96,7 +96,7 @@ def em(
     either, but it is no longer that of a distribution over labels.
 
     Sums over objects are sums of integers (responsibilities in units of 2^-32), so the
-    answer does not depend on chunks or threads; backends agree up to rounding.
+    answer does not depend on chunks or threads; a device agrees up to rounding.
     Responsibilities are in memory for a block of objects at a time; only those of the
     winner are kept, 8 n_clusters bytes per object.
 

@@ -84,7 +84,7 @@ def hac(
     # a matrix, and a quarter of it while the half of the classes left is copied out
     similarity = likeness(task, distinct, 10, "use kcc or sec, which need no matrix")
     matrix, sizes = similarity.matrix, distinct.size.astype(np.float64)
-    if linkage == "average":
+    if linkage == "average" and len(sizes) < len(distinct.group):
         matrix *= sizes
         matrix *= sizes[:, None]
     merges = agglomerate(matrix, sizes, linkage, progress=task.progress)

@@ -9,18 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.numpy import NumpyBackend
-from gpu_consensus.backends.protocol import Assignment, Codes, Counts
+from gpu_consensus.backends.numpy import NumpyBackend, n_threads
+from gpu_consensus.backends.protocol import Assignment, Counts
 from gpu_consensus.backends.segments import Segments, present_marginals
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.methods.call import Task
+from gpu_consensus.methods.expectation import HIGH, LOW, expectation, memberships
 from gpu_consensus.result import Centroids
-from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray
 from gpu_consensus.util.weights import vote_weights
 
 _SEED_DOUBT = 0.2  # share of a seed's mass that is spread over all components
-_HIGH, _LOW = 10, 40  # bits behind the point in the two halves of an exact sum
 
 
 class Mixture(NamedTuple):
@@ -53,6 +52,7 @@ class Model:
         self.n_clusters = task.k
         self.floor = floor
         self.segments, self.marginals, _ = present_marginals(ens.offsets, ens.marginals)
+        self.n_threads = n_threads(task.n_jobs)
         self.exponents = vote_weights(task.weights)  # equal ones: the plain model
 
     def from_labels(self, assignment: Assignment) -> Mixture:
@@ -117,23 +117,15 @@ class Model:
         Responsibilities live for one block of objects. Both sums are of integers, so
         that no cut of the objects changes them.
         """
-        backend, offsets = self.blocks.backend, self.blocks.offsets
-        xp = backend.xp
         counts: Any = 0
         likelihoods: Any = 0
-        for _, codes, score in self._scores(mixture):
-            top = score.max(axis=2)
-            score -= top[:, :, None]
-            xp.exp(score, out=score)
-            mass = score.sum(axis=2)
-            likelihoods = likelihoods + _exact_halves(xp, top + xp.log(mass))
-            score /= mass[:, :, None]
-            counts = counts + backend.soft_count(codes, offsets, score)
-        soft, halves = backend.to_host(
-            counts, likelihoods
-        )  # the one copy from a device
-        totals = [(high << (_LOW - _HIGH)) + low for high, low in halves.T.tolist()]
-        return soft, np.array([total / 2.0**_LOW for total in totals])
+        for _, given in self._blocks(mixture):
+            soft, halves = expectation(*given)
+            counts, likelihoods = counts + soft, likelihoods + halves
+        # the one copy from a device
+        soft, halves = self.blocks.backend.to_host(counts, likelihoods)
+        totals = [(high << (LOW - HIGH)) + low for high, low in halves.T.tolist()]
+        return soft, np.array([total / 2.0**LOW for total in totals])
 
     def responsibilities(
         self, mixture: Mixture
@@ -141,24 +133,21 @@ class Model:
         """Return the likeliest component (n,) and responsibilities (n, K) of one."""
         labels = np.empty(self.n_samples, dtype=np.intp)
         proba = np.empty((self.n_samples, self.n_clusters))
-        for rows, _, block in self._scores(mixture):
-            score = to_host(block)[:, 0]
-            labels[rows] = score.argmax(axis=1)
-            z = np.exp(score - score.max(axis=1, keepdims=True))
-            proba[rows] = z / z.sum(axis=1, keepdims=True)
+        for rows, given in self._blocks(mixture):
+            best, shares = memberships(*given)
+            labels[rows], proba[rows] = best[:, 0], shares[:, 0]
         return labels, proba
 
-    def _scores(self, mixture: Mixture) -> Iterator[tuple[slice, Codes, Any]]:
-        """Yield log alpha + sum_i v_i log theta, (rows, R, K), block by block."""
+    def _blocks(self, mixture: Mixture) -> Iterator[tuple[slice, tuple[Any, ...]]]:
+        """Yield ranges of objects, and what the E step takes for each."""
         backend = self.blocks.backend
         logarithms = self.logarithms(mixture)
         both = np.concatenate([logarithms.theta, logarithms.alpha[None]])
         there = backend.to_device(both)
         theta, alpha = there[:-1], there[-1]
         for rows, codes in self.blocks.blocks(alpha.size):
-            score = backend.scores(codes, self.blocks.offsets, theta)
-            score += alpha
-            yield rows, codes, score
+            offsets = self.blocks.offsets
+            yield rows, (backend, codes, offsets, theta, alpha, self.n_threads)
 
 
 def fit_shares(n: Any, segments: Segments, usable: Any, floor: float) -> FloatArray:
@@ -191,19 +180,6 @@ def fit_shares(n: Any, segments: Segments, usable: Any, floor: float) -> FloatAr
         if not below.any():
             return np.where(usable, share, 0.0)
         low |= below
-
-
-def _exact_halves(xp: Any, values: Any) -> npt.NDArray[np.int64]:
-    """Sum (n, R) over n in units of 2**-10, and what is left in units of 2**-40.
-
-    (2, R), integers: whatever the order.
-    """
-    high = xp.rint(values * 2.0**_HIGH)
-    low = xp.rint((values - high * 2.0**-_HIGH) * 2.0**_LOW)
-    halves: npt.NDArray[np.int64] = xp.empty((2, values.shape[1]), np.int64)
-    for half, part in zip(halves, (high, low), strict=True):
-        half[...] = part.astype(np.int64).sum(axis=0)
-    return halves
 
 
 @dataclass(frozen=True)

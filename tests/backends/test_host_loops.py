@@ -13,9 +13,17 @@ from gpu_consensus.backends.host_loops import (
 )
 from gpu_consensus.backends.native import library
 from gpu_consensus.feedback import tilo
+from gpu_consensus.methods.agglomerate import numpy_merges
+from gpu_consensus.methods.expectation import numpy_expectation, numpy_memberships
 from gpu_consensus.methods.ipc import sweep_objects
 
-REFERENCES = {"ipc_sweep": sweep_objects, "tilo_sweep": tilo.sweep}
+REFERENCES = {
+    "ipc_sweep": sweep_objects,
+    "tilo_sweep": tilo.sweep,
+    "merges": numpy_merges,
+    "expectation": numpy_expectation,
+    "memberships": numpy_memberships,
+}
 
 
 @pytest.mark.parametrize("loop", REFERENCES)

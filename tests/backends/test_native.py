@@ -23,7 +23,9 @@ from gpu_consensus.feedback.tilo import tilo
 from gpu_consensus.loop.exact_step import price_tables
 from gpu_consensus.loop.rule import Refinement
 from gpu_consensus.loop.utilities import parse_utility
+from gpu_consensus.methods.agglomerate import numpy_merges
 from gpu_consensus.methods.climbs import climb_all
+from gpu_consensus.methods.expectation import numpy_expectation, numpy_memberships
 from gpu_consensus.methods.ipc import Shares, count_members, sweep_objects
 
 if os.environ.get("GPU_CONSENSUS_TEST_LIBRARY"):  # a folder of sanitized libraries
@@ -688,6 +690,45 @@ def test_price_tables(name: str, case: Case) -> None:
         same(price_tables(refinement, counts, sizes, n_threads), expected)
 
 
+def logarithms(case: Case, sharp: float) -> Any:
+    """Draw log theta and log alpha, some of them -inf; label 0 has none of these."""
+    theta = -sharp * case.rng.random((case.n_rows, case.n_restarts, case.n_clusters))
+    theta[case.rng.random(theta.shape) < 0.05] = -np.inf
+    theta[:, :, 0] = -sharp
+    theta[case.offsets[1:] - 1] = 0
+    return theta, np.log(case.rng.dirichlet(np.ones(case.n_clusters), case.n_restarts))
+
+
+@pytest.mark.parametrize("sharp", [0.5, 40.0])
+def test_expectation(
+    backend: NativeBackend, case: Case, sharp: float, monkeypatch: Any
+) -> None:
+    level = backend._library.level
+    monkeypatch.setattr(loops, "load", lambda: library.load(level))
+    n_samples = case.codes.shape[1]
+    given = (case.offsets, *logarithms(case, sharp))
+    expected = numpy_expectation(case.codes, *given, 1)
+    found = [loops.expectation(case.codes, *given, jobs) for jobs in (1, 2, 3)]
+    for one in found:
+        same(one, expected)
+    for cut in {0, 1, n_samples // 3, n_samples}:  # whatever the blocks
+        parts = case.codes[:, :cut], case.codes[:, cut:]
+        sums = [loops.expectation(part, *given, 2) for part in parts]
+        same([a + b for a, b in zip(*sums, strict=True)], expected)
+    shares = numpy_memberships(case.codes, *given, 1)
+    for jobs in (1, 2, 3):
+        same(loops.memberships(case.codes, *given, jobs), shares)
+
+
+def test_expectation_with_memory_for_one_thread(monkeypatch: Any) -> None:
+    case = make(SIZES[2])
+    monkeypatch.setattr("gpu_consensus.backends.native.threads.WORTH_A_THREAD", 8)
+    given = (case.codes, case.offsets, *logarithms(case, 3.0))
+    expected = loops.expectation(*given, 2)
+    monkeypatch.setattr(loops, "_SUMS", 1)
+    same(loops.expectation(*given, 2), expected)
+
+
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("size", [SIZES[2], SIZES[3], SIZES[5]], ids=["1", "2", "3"])
 def test_ipc_sweep(size: Any, missing: float) -> None:
@@ -726,6 +767,43 @@ def test_climbs(size: Any, stored: bool) -> None:
         expected = climb_all(*given, extra)
     for n_threads in (1, 2):
         same(climb_all(*given, extra, None, n_threads), expected)
+
+
+@pytest.mark.parametrize("kind", [None, np.uint8, np.uint16])
+@pytest.mark.parametrize("threshold", [(0, 1), (3, 1), (7, 2)])
+@pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 600])
+def test_climbs_of_several_blocks(n: int, threshold: Any, kind: Any) -> None:
+    case = make((n, 1, 1, (3, 4, 300 if n > 256 else 2, 2, 3)), missing=0.2)
+    codes, labels = case.codes, case.n_labels
+    codes[:, n // 2] = labels  # one without any label
+    codes[:, -1] = codes[:, 0]  # ties
+    pairs = REFERENCE.pairs(codes, labels, slice(None), slice(None)).same
+    extra = None if kind is None else pairs.astype(kind)
+    given = (codes, labels, np.arange(0, n, 1 + n // 40), threshold, extra)
+    with compiled_loops(False):
+        expected = climb_all(*given)
+    for n_threads in (1, 2, 3):
+        same(climb_all(*given, None, n_threads), expected)
+
+
+@pytest.mark.parametrize("linkage", loops.LINKAGES)
+@pytest.mark.parametrize("n", [1, 2, 3, 64, 65, 129, 257])
+def test_merges(n: int, linkage: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(loops, "_MERGES", 50)
+    rng = np.random.default_rng(n)
+    sizes = rng.integers(1, 4, size=n).astype(np.float64)
+    for matrix in (
+        rng.integers(5, size=(n, n)).astype(np.float64),  # full of ties
+        rng.random((n, n)),
+        np.add.outer(*2 * [np.arange(n)]) / 7.0,  # into one class, again and again
+    ):
+        even = np.triu(matrix, 1) + np.triu(matrix, 1).T
+        for least, n_left in ((-np.inf, 1), (-np.inf, n // 3), (0.7, 1)):
+            given = (sizes, linkage, least, n_left)
+            expected = list(numpy_merges(even.copy(), *given))
+            assert list(loops.merges(even.copy(), *given)) == expected
+            assert list(loops.merges(even.copy("F"), *given)) == expected
+    assert list(loops.merges(np.empty((0, 0)), np.empty(0), linkage, 0.0, 1)) == []
 
 
 def test_tilo_sweep() -> None:

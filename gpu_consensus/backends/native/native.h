@@ -181,6 +181,15 @@ typedef struct {
     const float* price; /* (R, n): its score there */
 } gpc_scoring;
 
+/* Sums (size, width) of table rows of `size` objects, in their order: `scores.c`. */
+void gpc_sum_doubles(const gpc_labels* labels, const double* table, int64_t width,
+                     int64_t size, double* sums);
+
+/* Add units (size, width) of `size` objects to the rows of their labels in counts
+   (S, width), partitions first .. last - 1: `soft_count.c`. */
+void gpc_add_units(const gpc_labels* labels, int64_t first, int64_t last, int64_t size,
+                   const int64_t* units, int64_t width, int64_t* counts);
+
 /* What `screen.c` needs of `assign.c`. */
 GPC_API int64_t gpc_assign_scratch(int64_t width, int64_t n_rows);
 GPC_API void gpc_assign(const void* codes, int64_t code_size, int64_t stride,

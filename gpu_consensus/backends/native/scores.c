@@ -24,6 +24,16 @@ GPC_API int64_t gpc_scores_scratch(int64_t width, int64_t n_rows) {
     return 8 * tile_of(width, n_rows) * width;
 }
 
+void gpc_sum_doubles(const gpc_labels* labels, const double* table, int64_t width,
+                     int64_t size, double* sums) {
+    if (labels->code_size == 1)
+        double_u8_tile(labels->codes, labels->stride, labels->offsets,
+                       labels->n_partitions, table, width, size, sums);
+    else
+        double_u16_tile(labels->codes, labels->stride, labels->offsets,
+                        labels->n_partitions, table, width, size, sums);
+}
+
 /* Write the scores (n, columns) of objects begin .. end - 1. Columns are q K + k. */
 GPC_API void gpc_scores(const void* codes, int64_t code_size, int64_t stride,
                         const int64_t* offsets, int64_t n_partitions,
@@ -32,13 +42,9 @@ GPC_API void gpc_scores(const void* codes, int64_t code_size, int64_t stride,
     const int64_t tile = tile_of(width, offsets[n_partitions]);
     for (int64_t first = begin; first < end; first += tile) {
         const int64_t size = gpc_min(tile, end - first);
-        const void* here = gpc_codes_at(codes, code_size, first);
-        if (code_size == 1)
-            double_u8_tile(here, stride, offsets, n_partitions, table, width, size,
-                           scratch);
-        else
-            double_u16_tile(here, stride, offsets, n_partitions, table, width, size,
-                            scratch);
+        const gpc_labels labels = {gpc_codes_at(codes, code_size, first), code_size,
+                                   stride, offsets, n_partitions};
+        gpc_sum_doubles(&labels, table, width, size, scratch);
         for (int64_t t = 0; t < size; ++t)
             memcpy(scores + (first + t) * columns, scratch + t * width,
                    (size_t)columns * 8);

@@ -1,7 +1,30 @@
 /* Sums of responsibilities by label, in units of 2^-32: integers, in any order. */
 #include "native.h"
 
-enum { TILE = 256 };
+enum {
+    TILE = 256,
+    SOFT_SIDE = 4,
+    SOFT_VECTORS = 4,
+    SOFT_LANES = GPC_VECTOR / 8,
+};
+
+#define SOFT_NAME soft_u8
+#define SOFT_CODE uint8_t
+#include "soft_rows.h"
+
+#define SOFT_NAME soft_u16
+#define SOFT_CODE uint16_t
+#include "soft_rows.h"
+
+void gpc_add_units(const gpc_labels* labels, int64_t first, int64_t last, int64_t size,
+                   const int64_t* units, int64_t width, int64_t* counts) {
+    if (labels->code_size == 1)
+        soft_u8_tile(labels->codes, labels->stride, labels->offsets, first, last, size,
+                     units, width, counts);
+    else
+        soft_u16_tile(labels->codes, labels->stride, labels->offsets, first, last, size,
+                      units, width, counts);
+}
 
 /* Bytes of scratch that gpc_soft_count needs. */
 GPC_API int64_t gpc_soft_count_scratch(int64_t width) { return 8 * TILE * width; }
@@ -20,15 +43,8 @@ GPC_API void gpc_soft_count(const void* codes, int64_t code_size, int64_t stride
             for (int64_t c = 0; c < columns; ++c)
                 units[t * width + c] = (int64_t)__builtin_rint(
                     responsibilities[(begin + t) * columns + c] * 0x1p32);
-        for (int64_t i = first; i < last; ++i) {
-            const void* line = gpc_codes_at(codes, code_size, i * stride + begin);
-            int64_t* top = counts + offsets[i] * width;
-            for (int64_t t = 0; t < size; ++t) {
-                int64_t* row = top + gpc_code(line, code_size, t) * width;
-                for (int64_t c = 0; c < width; c += GPC_VECTOR / 8)
-                    *(gpc_longs*)(row + c) +=
-                        *(const gpc_longs*)(units + t * width + c);
-            }
-        }
+        const gpc_labels labels = {gpc_codes_at(codes, code_size, begin), code_size,
+                                   stride, offsets, last};
+        gpc_add_units(&labels, first, last, size, units, width, counts);
     }
 }
