@@ -22,6 +22,7 @@ from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.rule import Rule
 from gpu_consensus.methods.call import Shared, open_task
+from gpu_consensus.methods.label_weights import check_word
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray
@@ -98,6 +99,11 @@ def sec(
     >>> [len(set(labels[begin : begin + 30].tolist())) for begin in (0, 30, 60)]
     [1, 1, 1]
     """
+    if isinstance(weights, str):
+        raise ValueError(
+            f"weights={check_word(weights)!r} would differ between partitions, which "
+            "sec does not know; leave them out, or use kcc."
+        )
     ens, partition_weights = as_ensemble(ensemble, weights)
     if not are_equal(partition_weights):
         raise ValueError(
