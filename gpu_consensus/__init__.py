@@ -26,10 +26,12 @@ from gpu_consensus.methods.ivc import ivc
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.methods.lambda_consensus import lambda_consensus
 from gpu_consensus.methods.least_squares import least_squares
+from gpu_consensus.methods.lwgp import lwgp
 from gpu_consensus.methods.mcla import mcla
 from gpu_consensus.methods.qmi import qmi
 from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
+from gpu_consensus.methods.usenc import usenc
 from gpu_consensus.methods.vote import vote
 from gpu_consensus.result import Consensus, ConvergenceWarning
 
@@ -67,11 +69,13 @@ __all__ = [
     "kcc",
     "lambda_consensus",
     "least_squares",
+    "lwgp",
     "mcla",
     "metrics",
     "qmi",
     "sec",
     "supra",
+    "usenc",
     "vote",
 ]
 

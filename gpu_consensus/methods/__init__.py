@@ -21,10 +21,12 @@ from gpu_consensus.methods.ipvc import ipvc
 from gpu_consensus.methods.ivc import ivc
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.methods.least_squares import least_squares
+from gpu_consensus.methods.lwgp import lwgp
 from gpu_consensus.methods.mcla import mcla
 from gpu_consensus.methods.qmi import qmi
 from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
+from gpu_consensus.methods.usenc import usenc
 from gpu_consensus.methods.vote import vote
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.checks import check_choice
@@ -52,6 +54,8 @@ METHODS: dict[str, Callable[..., Consensus]] = {
     "hbgf": hbgf,
     "supra": supra,
     "least_squares": least_squares,
+    "lwgp": lwgp,
+    "usenc": usenc,
 }
 """The label methods: an ensemble in, a consensus out."""
 

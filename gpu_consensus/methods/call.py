@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -151,6 +151,13 @@ class Task:
             return rows
         whole = np.zeros((self.given.n_samples, *rows.shape[1:]))
         whole[self.labelled] = rows
+        return whole
+
+    def by_given_partition(self, values: Sequence[Any]) -> list[Any]:
+        """Return one value per given partition, None for those that do not count."""
+        whole: list[Any] = [None] * self.given.n_partitions
+        for value, i in zip(values, self.useful, strict=True):
+            whole[i] = value
         return whole
 
     def rng(self) -> np.random.Generator:

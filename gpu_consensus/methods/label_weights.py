@@ -30,6 +30,9 @@ WORDS = ("eci", "ncai")
 THETA = 0.4
 """How slowly the trust in a label falls with its entropy."""
 
+SMALLEST = 2.0**-500
+"""The least weight of an edge: no label is worth nothing, whatever theta is."""
+
 
 def check_word(word: str) -> str:
     """Return a word for ``weights`` if it is known, or raise an error."""
