@@ -25,6 +25,7 @@ from gpu_consensus.methods.ipvc import ipvc
 from gpu_consensus.methods.ivc import ivc
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.methods.lambda_consensus import lambda_consensus
+from gpu_consensus.methods.lce import lce
 from gpu_consensus.methods.least_squares import least_squares
 from gpu_consensus.methods.lwgp import lwgp
 from gpu_consensus.methods.mcla import mcla
@@ -68,6 +69,7 @@ __all__ = [
     "ivc",
     "kcc",
     "lambda_consensus",
+    "lce",
     "least_squares",
     "lwgp",
     "mcla",

@@ -64,3 +64,38 @@ def object_rows(labels):
     """(n, S) one-hot labels, in the order of ``members``."""
     sets, _ = flat(members(labels))
     return np.array([[float(l in c) for c in sets] for l in range(len(labels))])
+
+
+def connected_triples(labels, weights=None):
+    """Similarity of the clusters within each partition, by the pairs of the paper."""
+    sets, partition = flat(members(labels))
+    weights = np.ones(labels.shape[1]) if weights is None else np.asarray(weights)
+
+    def jaccard(a, b):
+        return len(sets[a] & sets[b]) / len(sets[a] | sets[b])
+
+    n = len(sets)
+    alike = np.zeros((n, n))
+    for a in range(n):
+        for b in range(n):
+            if a != b and partition[a] == partition[b]:
+                alike[a, b] = sum(
+                    weights[partition[c]] * min(jaccard(a, c), jaccard(b, c))
+                    for c in range(n)
+                )
+    if alike.max() > 0:
+        alike /= alike.max()
+    np.fill_diagonal(alike, 1)
+    return alike
+
+
+def refined_rows(labels, decay, weights=None):
+    """(n, S) matrix of LCE: the object's own label 1, others of the partition less."""
+    _, partition = flat(members(labels))
+    alike = connected_triples(labels, weights)
+    rows = decay * (
+        object_rows(labels) @ (alike * np.equal.outer(partition, partition))
+    )
+    own = object_rows(labels) > 0
+    rows[own] = 1
+    return rows, np.array(partition)

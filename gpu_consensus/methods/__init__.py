@@ -20,6 +20,7 @@ from gpu_consensus.methods.ipc import ipc
 from gpu_consensus.methods.ipvc import ipvc
 from gpu_consensus.methods.ivc import ivc
 from gpu_consensus.methods.kcc import kcc
+from gpu_consensus.methods.lce import lce
 from gpu_consensus.methods.least_squares import least_squares
 from gpu_consensus.methods.lwgp import lwgp
 from gpu_consensus.methods.mcla import mcla
@@ -56,6 +57,7 @@ METHODS: dict[str, Callable[..., Consensus]] = {
     "least_squares": least_squares,
     "lwgp": lwgp,
     "usenc": usenc,
+    "lce": lce,
 }
 """The label methods: an ensemble in, a consensus out."""
 
