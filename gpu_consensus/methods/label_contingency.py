@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.util.arrays import to_host
-from gpu_consensus.util.checks import FloatArray, IntArray
+from gpu_consensus.util.checks import IntArray
 from gpu_consensus.util.memory import check_memory
 
 LABEL_OBJECTS = 100_000
@@ -63,7 +63,7 @@ class LabelContingency(NamedTuple):
         """The row of each label in a table with a row for "missing", (S,)."""
         return np.arange(len(self.common)) + self.partition
 
-    def by_partition(self, values: FloatArray) -> list[FloatArray]:
+    def by_partition(self, values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
         """Cut values (S, ...) into those of each partition."""
         return np.split(values, self.begins[1:-1])
 
