@@ -69,6 +69,23 @@ def cut_objects(task: Task, labels: LabelContingency, edges: FloatArray) -> Labe
     return LabelCut(clusters, values, n_learned)
 
 
+def spectral_start(task: Task, labels: LabelContingency) -> npt.NDArray[np.intp]:
+    """Return clusters by the leading singular vectors of D^-1/2 X, to start SEC from.
+
+    X are the one-hot labels, D the row sums of the co-association; the right vectors
+    are those of X' D^-1 X. Objects are clustered by k-means on the directions of their
+    rows of the left ones.
+    """
+    codes = counted_codes(task, labels)
+    sizes = task.ensemble.marginals[labels.table_rows].astype(np.float64)
+    weight = np.concatenate([*object_sums(task, labels, sizes[:, None], codes)])[:, 0]
+    values, vectors = leading_vectors(
+        weighted_common(labels, codes, 1.0 / weight), task.k
+    )
+    table = np.column_stack([vectors / np.sqrt(values), np.ones(len(vectors))])
+    return cluster_objects(task, labels, table)[0]
+
+
 def counted_codes(task: Task, labels: LabelContingency) -> Codes:
     """Return the codes of the objects that were counted, (r, m), on the host."""
     codes = task.codes

@@ -7,8 +7,9 @@ from random_ensembles import noisy
 from sklearn.cluster import KMeans
 
 import gpu_consensus as gpc
-from gpu_consensus.backends import choose_backend
+from gpu_consensus.backends import choose_backend, host_arrays
 from gpu_consensus.methods import label_graph
+from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.label_contingency import label_contingency
 
 pytestmark = pytest.mark.every_backend
@@ -141,9 +142,36 @@ def test_large_n_looks_at_some_objects(method, monkeypatch):
     )
     assert np.array_equal(result.labels, again.labels)
     assert result.objective == again.objective
-    # blocks of few objects at a time
-    small = function(labels, 3, label_objects=200, random_state=3, memory_limit=400_000)
+    monkeypatch.setattr(host_arrays, "_DEFAULT_MEMORY", 4000)  # a few objects at a time
+    small = function(labels, 3, label_objects=200, random_state=3)
     assert np.array_equal(result.labels, small.labels)
+    assert result.objective == small.objective
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_the_spectral_start_of_sec_is_that_of_the_singular_vectors(missing):
+    labels, _ = noisy(5, n=80, r=9, missing=missing)
+    rows = label_oracle.object_rows(labels)
+    weight = (rows @ rows.T).sum(axis=1)
+    left = np.linalg.svd(rows / np.sqrt(weight)[:, None], full_matrices=False)[0][:, :3]
+    points = left / np.linalg.norm(left, axis=1, keepdims=True)
+    task = open_task("sec", labels, 3, Shared(random_state=0))
+    found = label_graph.spectral_start(task, task.label_contingency(1000))
+    model = KMeans(3, n_init=30, random_state=1).fit(points)
+    assert inertia(points, found) <= 1.001 * model.inertia_
+    started = gpc.sec(labels, 3, init="spectral", random_state=0)
+    given = gpc.sec(labels, 3, init=found, random_state=0)
+    assert np.array_equal(started.labels, given.labels)
+    plain = gpc.sec(labels, 3, n_init=50, random_state=0)
+    assert started.objective <= plain.objective * 1.01
+
+
+def test_the_spectral_start_of_sec_has_all_clusters():
+    grid = np.array([[a, b] for a in range(3) for b in range(3)])
+    labels = np.vstack([np.repeat(grid, 3, axis=0), [[-1, -1]]])
+    result = gpc.sec(labels, 8, init="spectral", random_state=0, on_unlabelled="keep")
+    assert result.n_clusters == 8
+    assert result.labels[-1] == -1
 
 
 def test_labels_that_nobody_trusts_do_not_end_in_zeros():
