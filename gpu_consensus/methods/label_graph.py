@@ -168,17 +168,10 @@ def leading_vectors(
 
     Fewer where the rank is lower. The entry of largest size of a vector is positive.
     """
-    from scipy.linalg import eigh
-    from scipy.sparse.linalg import eigsh
-
     size = len(matrix)
     k = min(n_vectors, size)
     with one_thread():
-        if size <= _DENSE or 4 * k > size:
-            values, vectors = eigh(matrix, subset_by_index=(size - k, size - 1))
-        else:
-            start = np.random.default_rng(0).random(size) + 0.5
-            values, vectors = eigsh(matrix, k, which="LA", v0=start)
+        values, vectors = _eigenvectors(matrix, k)
     order = np.argsort(-values, kind="stable")
     values, vectors = values[order], vectors[:, order]
     real = values > _RANK * values[0]
@@ -186,6 +179,28 @@ def leading_vectors(
     peak = np.abs(vectors).argmax(axis=0)
     sign = np.sign(vectors[peak, np.arange(len(values))])
     return values, vectors * sign
+
+
+def _eigenvectors(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
+    """Return the k largest eigenvalues and their vectors, in any order.
+
+    By iteration where the matrix is large. Where many eigenvalues are equal, as with
+    labels that fall apart into more groups than are asked for, that may find no end:
+    the whole matrix is reduced then, which takes longer.
+    """
+    from scipy.linalg import eigh
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    size = len(matrix)
+    if size > _DENSE and 4 * k <= size:
+        start = np.random.default_rng(0).random(size) + 0.5
+        try:
+            values, vectors = eigsh(matrix, k, which="LA", v0=start)
+            return values, vectors
+        except ArpackError:
+            pass
+    values, vectors = eigh(matrix, subset_by_index=(size - k, size - 1))
+    return values, vectors
 
 
 def cluster_objects(

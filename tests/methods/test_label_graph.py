@@ -1,5 +1,7 @@
 """LWGP and U-SENC against the formulas of their papers, written with dense matrices."""
 
+import warnings
+
 import label_oracle
 import numpy as np
 import pytest
@@ -126,6 +128,19 @@ def test_many_labels_take_the_other_way_to_the_eigenvectors(monkeypatch):
     found = gpc.lwgp(labels, 3, random_state=0)
     assert found.details["eigenvalues"] == pytest.approx(dense.details["eigenvalues"])
     assert same(dense.labels, found.labels) == 1
+
+
+def test_eigenvalues_that_are_all_equal_are_found(monkeypatch):
+    monkeypatch.setattr(label_graph, "_DENSE", 0)
+    truth = np.random.default_rng(0).integers(100, size=800)
+    labels = np.repeat(truth[:, None], 20, axis=1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="usenc found")
+        result = gpc.usenc(labels, 10, random_state=0)
+    assert result.details["eigenvalues"] == pytest.approx(np.ones(10))
+    values, vectors = label_graph.leading_vectors(np.eye(60), 5)
+    assert values == pytest.approx(np.ones(5))
+    assert vectors.T @ vectors == pytest.approx(np.eye(5))
 
 
 @pytest.mark.parametrize("method", ["lwgp", "usenc"])
