@@ -21,7 +21,7 @@ from gpu_consensus.util.memory import check_memory
 from gpu_consensus.util.threads import one_thread
 from gpu_consensus.util.weights import vote_weights
 
-_PAIR_BYTES = 56  # of two labels: seven matrices while walks are compared
+_PAIR_BYTES = 64  # of two labels: eight matrices while walks are compared
 
 
 def ecpcs(
@@ -62,7 +62,7 @@ def ecpcs(
         ``random_state``.
     weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
         As in :func:`kcc`. Walks go to a label in proportion to the weight of its
-        partition, and so do ties and means count it. Matrices of 56 S^2 bytes, S the
+        partition, and so do ties and means count it. Matrices of 64 S^2 bytes, S the
         labels of all partitions, have to fit ``memory_limit``, by default what the
         machine has free; the time grows with S^3.
 
