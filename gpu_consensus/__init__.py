@@ -14,6 +14,7 @@ from gpu_consensus.methods.borda import borda
 from gpu_consensus.methods.correspondence import correspondence
 from gpu_consensus.methods.cspa import cspa
 from gpu_consensus.methods.cvote import cvote
+from gpu_consensus.methods.ecpcs import ecpcs
 from gpu_consensus.methods.em import em
 from gpu_consensus.methods.furthest import furthest
 from gpu_consensus.methods.fusion_transfer import fusion_transfer
@@ -25,11 +26,15 @@ from gpu_consensus.methods.ipvc import ipvc
 from gpu_consensus.methods.ivc import ivc
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.methods.lambda_consensus import lambda_consensus
+from gpu_consensus.methods.lce import lce
 from gpu_consensus.methods.least_squares import least_squares
+from gpu_consensus.methods.lwea import lwea
+from gpu_consensus.methods.lwgp import lwgp
 from gpu_consensus.methods.mcla import mcla
 from gpu_consensus.methods.qmi import qmi
 from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
+from gpu_consensus.methods.usenc import usenc
 from gpu_consensus.methods.vote import vote
 from gpu_consensus.result import Consensus, ConvergenceWarning
 
@@ -54,6 +59,7 @@ __all__ = [
     "cvote",
     "doctor",
     "drop_labels",
+    "ecpcs",
     "em",
     "furthest",
     "fusion_transfer",
@@ -66,12 +72,16 @@ __all__ = [
     "ivc",
     "kcc",
     "lambda_consensus",
+    "lce",
     "least_squares",
+    "lwea",
+    "lwgp",
     "mcla",
     "metrics",
     "qmi",
     "sec",
     "supra",
+    "usenc",
     "vote",
 ]
 

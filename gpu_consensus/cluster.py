@@ -14,6 +14,7 @@ from gpu_consensus.backends import choose_backend
 from gpu_consensus.generate.generate_partitions import generate_partitions
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods import FINDERS, METHODS, consensus
+from gpu_consensus.methods.label_weights import check_word
 from gpu_consensus.methods.lambda_consensus import lambda_consensus
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.checks import (
@@ -172,6 +173,8 @@ def _check_second_stage(
             check_n_clusters(n_clusters, shape[0])
     if "utility" in options:
         parse_utility(options["utility"])
+    if isinstance(options.get("weights"), str):
+        check_word(options["weights"])
 
 
 def _refuse_own(where: str, options: Mapping[str, Any], own: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -53,11 +54,16 @@ def spectral(
 
 
 def _kmeans(points: FloatArray, copies: FloatArray, n_parts: int, seed: int) -> Parts:
+    return np.asarray(fit_kmeans(points, copies, n_parts, seed).labels_, np.intp)
+
+
+def fit_kmeans(points: FloatArray, copies: FloatArray, n_parts: int, seed: int) -> Any:
+    """Return scikit-learn's k-means of points that count so many times, fitted."""
     from sklearn.cluster import KMeans
 
     model = KMeans(n_parts, n_init=_STARTS, random_state=seed)
     with one_thread(), _duplicates_allowed():
-        return np.asarray(model.fit(points, sample_weight=copies).labels_, np.intp)
+        return model.fit(points, sample_weight=copies)
 
 
 @contextmanager

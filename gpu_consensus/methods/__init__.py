@@ -10,6 +10,7 @@ from gpu_consensus.methods.borda import borda
 from gpu_consensus.methods.correspondence import correspondence
 from gpu_consensus.methods.cspa import cspa
 from gpu_consensus.methods.cvote import cvote
+from gpu_consensus.methods.ecpcs import ecpcs
 from gpu_consensus.methods.em import em
 from gpu_consensus.methods.furthest import furthest
 from gpu_consensus.methods.fusion_transfer import fusion_transfer
@@ -20,11 +21,15 @@ from gpu_consensus.methods.ipc import ipc
 from gpu_consensus.methods.ipvc import ipvc
 from gpu_consensus.methods.ivc import ivc
 from gpu_consensus.methods.kcc import kcc
+from gpu_consensus.methods.lce import lce
 from gpu_consensus.methods.least_squares import least_squares
+from gpu_consensus.methods.lwea import lwea
+from gpu_consensus.methods.lwgp import lwgp
 from gpu_consensus.methods.mcla import mcla
 from gpu_consensus.methods.qmi import qmi
 from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
+from gpu_consensus.methods.usenc import usenc
 from gpu_consensus.methods.vote import vote
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.checks import check_choice
@@ -52,6 +57,11 @@ METHODS: dict[str, Callable[..., Consensus]] = {
     "hbgf": hbgf,
     "supra": supra,
     "least_squares": least_squares,
+    "lwgp": lwgp,
+    "usenc": usenc,
+    "lce": lce,
+    "ecpcs": ecpcs,
+    "lwea": lwea,
 }
 """The label methods: an ensemble in, a consensus out."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,6 +24,12 @@ from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.loop.fit import LoopOptions, fit
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.pairs import Pairs
+from gpu_consensus.methods.label_contingency import (
+    LabelContingency,
+    draw_objects,
+    label_contingency,
+)
+from gpu_consensus.methods.label_weights import check_word, word_weights
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
 from gpu_consensus.util.arrays import on_device, to_host
@@ -78,6 +84,10 @@ class Task:
     progress : bool
     loop : LoopOptions or None
         Of a method of the k-means family.
+    draws : SeedSequence
+        As ``seeds``, but never None.
+    weighing : mapping
+        What ``details`` tells of weights that were asked for by a word.
     """
 
     method: str
@@ -92,6 +102,8 @@ class Task:
     random_state: Any
     progress: bool
     loop: LoopOptions | None = None
+    draws: np.random.SeedSequence = field(default_factory=np.random.SeedSequence)
+    weighing: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def useful(self) -> npt.NDArray[np.intp]:
@@ -141,6 +153,13 @@ class Task:
         whole[self.labelled] = rows
         return whole
 
+    def by_given_partition(self, values: Sequence[Any]) -> list[Any]:
+        """Return one value per given partition, None for those that do not count."""
+        whole: list[Any] = [None] * self.given.n_partitions
+        for value, i in zip(values, self.useful, strict=True):
+            whole[i] = value
+        return whole
+
     def rng(self) -> np.random.Generator:
         """Return the generator of this call.
 
@@ -161,6 +180,16 @@ class Task:
     def incidence(self) -> Incidence:
         """The hypergraph of the ensemble."""
         return make_incidence(self.ensemble, self.weights, self.distinct)
+
+    def label_contingency(self, label_objects: int) -> LabelContingency:
+        """Return how many objects any two labels of ``ensemble`` have in common.
+
+        From ``label_objects`` objects at most, drawn by the seed.
+        """
+        drawn = draw_objects(self.ensemble.n_samples, label_objects, self.draws)
+        return label_contingency(
+            self.method, self.ensemble, self.backend, drawn, self.memory_limit
+        )
 
     def pairs(self, objects: npt.NDArray[np.intp] | None = None) -> Pairs:
         """Return the co-association of all objects, or of some."""
@@ -255,6 +284,7 @@ class Task:
         *,
         max_iter: int | None,
         converged: bool,
+        details: Mapping[str, Any],
         **known: Any,
     ) -> Consensus:
         """Warn of what fell short; return the result in the caller's array type."""
@@ -278,6 +308,7 @@ class Task:
             backend=self.backend.name,
             method=self.method,
             centroids=centroids,
+            details={**self.weighing, **details},
             **known,
         )
 
@@ -322,7 +353,8 @@ def open_task(
     if shared.memory_limit is not None:
         check_int("memory_limit", shared.memory_limit, 1)
     seeds = seed_sequence(shared.random_state)
-    given, weights = as_ensemble(ensemble, shared.weights)
+    word = check_word(shared.weights) if isinstance(shared.weights, str) else None
+    given, weights = as_ensemble(ensemble, None if word else shared.weights)
     if n_clusters is not None or not finds_n_clusters:
         n_clusters = check_n_clusters(n_clusters, given.n_samples)
     if loop is not None and n_clusters is not None:
@@ -331,6 +363,12 @@ def open_task(
     backend = choose_backend(
         shared.backend, given.codes, shared.n_jobs, lookups=lookups
     )
+    weighing: dict[str, Any] = {}
+    if word is not None:
+        weights, n_objects = word_weights(
+            word, given, backend, seeds, shared.memory_limit
+        )
+        weighing = {"weights": weights, "weights_objects": n_objects}
     skip = find_unlabelled(given, weights, shared.on_unlabelled)
     if n_clusters is not None:
         check_distinct_rows(given, weights, n_clusters, skip)
@@ -349,4 +387,6 @@ def open_task(
         shared.random_state,
         bool(shared.progress),
         loop,
+        seeds,
+        weighing,
     )

@@ -306,5 +306,9 @@ def _with_parameters(
             log_alpha=logarithms.alpha[0, used],
             log_theta=log_theta,
         ),
-        details={"alpha": mixture.alpha[0, used], "theta": theta},
+        details={
+            **result.details,
+            "alpha": mixture.alpha[0, used],
+            "theta": theta,
+        },
     )

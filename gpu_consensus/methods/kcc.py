@@ -65,8 +65,13 @@ def kcc(
         "c" (category utility), "h" (Shannon entropy), "cos", "l5", "l8" or any "lP"
         with an integer P > 1; normalised forms "nc", "nh", "ncos", "nl5", ...; or a
         :class:`Utility` of your own.
-    weights : array_like of shape (n_partitions,), optional
-        Replace the ensemble's weights.
+    weights : array_like of shape (n_partitions,), "eci" or "ncai", optional
+        Numbers replace the ensemble's weights; a word multiplies them by how far each
+        partition agrees with the others: "eci" is the mean over its labels of exp(-E /
+        0.4), E the mean entropy of the label's objects in the partitions; "ncai" its
+        mean NMI with the others, divided by the largest. Both are taken from at most
+        100,000 objects, drawn by ``random_state``; ``details`` has the ``weights``
+        and how many objects it were, ``weights_objects``.
     init : {"partition", "random", "careful"} or label vector, default "partition"
         First centroids of a start: clusters of a random basic partition; random
         objects; objects drawn far from each other; or given labels (then one start).

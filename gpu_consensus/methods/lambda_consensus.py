@@ -252,7 +252,8 @@ class _RoundConsensus:
         if "n_clusters" not in option_names(function):
             return function(ensemble, **options)
         n_clusters = check_n_clusters(self.n_clusters, ensemble.n_samples)
-        weights = as_ensemble(ensemble, options.get("weights"))[1]
+        asked = options.get("weights")
+        weights = as_ensemble(ensemble, None if isinstance(asked, str) else asked)[1]
         distinct = _count_distinct(ensemble, weights, n_clusters)
         if distinct < n_clusters:
             warn(

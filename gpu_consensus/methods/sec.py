@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,10 @@ from gpu_consensus.backends.segments import (
 from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
 from gpu_consensus.loop.rule import Merging, Rule
-from gpu_consensus.methods.call import Shared, open_task
+from gpu_consensus.methods.call import Shared, Task, open_task
+from gpu_consensus.methods.label_contingency import LABEL_OBJECTS
+from gpu_consensus.methods.label_graph import spectral_start
+from gpu_consensus.methods.label_weights import check_word
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray, IntArray
@@ -59,9 +63,14 @@ def sec(
         Clusters of the consensus.
     n_init : int, default 20
         Starts, run together.
-    weights, init, max_iter, on_unlabelled, backend, n_jobs, memory_limit
+    init : {"partition", "random", "spectral"} or label vector, default "partition"
+        As in :func:`kcc`; "careful" is refused. "spectral" is a single start: k-means
+        on the leading singular vectors of the labels, objects weighed as above, by
+        their S x S products, S the labels of all partitions, from at most 100,000
+        objects drawn by ``random_state``.
+    weights, max_iter, on_unlabelled, backend, n_jobs, memory_limit
         As in :func:`kcc`; partitions have no weights in this method,
-        and those that differ are refused, as is ``init="careful"``.
+        and those that differ are refused.
     checkpoint, random_state, progress
         As in :func:`kcc`.
 
@@ -98,6 +107,11 @@ def sec(
     >>> [len(set(labels[begin : begin + 30].tolist())) for begin in (0, 30, 60)]
     [1, 1, 1]
     """
+    if isinstance(weights, str):
+        raise ValueError(
+            f"weights={check_word(weights)!r} would differ between partitions, which "
+            "sec does not know; leave them out, or use kcc."
+        )
     ens, partition_weights = as_ensemble(ensemble, weights)
     if not are_equal(partition_weights):
         raise ValueError(
@@ -107,7 +121,7 @@ def sec(
     if isinstance(init, str) and init == "careful":
         raise ValueError(
             "init='careful' needs distances, which sec's scores are not; use "
-            "'partition' or 'random'."
+            "'partition', 'random' or 'spectral'."
         )
     n, r = ens.n_samples, ens.n_partitions
     if n * n * r >= 2**63:  # raised before so many labels are read
@@ -118,9 +132,30 @@ def sec(
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
-    loop = LoopOptions(init, n_init, max_iter, checkpoint)
+    is_spectral = isinstance(init, str) and init == "spectral"
+    loop = LoopOptions(
+        "partition" if is_spectral else init, n_init, max_iter, checkpoint
+    )
     task = open_task("sec", ens, n_clusters, shared, loop=loop)
+    if is_spectral:
+        task = replace(task, loop=replace(loop, init=_spectral_labels(task)))
     return task.fit(SecRule(task.given, task.backend.label_sums))
+
+
+def _spectral_labels(task: Task) -> npt.NDArray[np.intp]:
+    """Return labels of the given objects, -1 for those without any label.
+
+    A cluster that k-means left empty begins with an object drawn from the largest.
+    """
+    clusters = spectral_start(task, task.label_contingency(LABEL_OBJECTS))
+    rng = task.rng()
+    for k in range(task.k):
+        sizes = np.bincount(clusters, minlength=task.k)
+        if not sizes[k]:
+            clusters[rng.choice(np.flatnonzero(clusters == sizes.argmax()))] = k
+    labels = np.full(task.given.n_samples, -1)
+    labels[task.labelled] = clusters
+    return labels
 
 
 class SecRule(Rule):

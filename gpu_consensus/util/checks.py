@@ -67,6 +67,25 @@ def check_share(name: str, value: Any, *, open_low: bool, open_high: bool) -> fl
     return number
 
 
+def check_positive(name: str, value: Any) -> float:
+    """Return ``value`` as a finite float above 0.
+
+    Examples
+    --------
+    >>> check_positive("theta", 0)
+    Traceback (most recent call last):
+    ...
+    ValueError: theta=0 should be a finite number > 0.
+    """
+    try:
+        number = float("nan") if isinstance(value, (bool, str)) else float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not 0 < number < float("inf"):
+        raise ValueError(f"{name}={value!r} should be a finite number > 0.")
+    return number
+
+
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """Return ``value`` if it is one of ``choices``; else list them, nearest first.
 

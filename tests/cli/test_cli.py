@@ -486,6 +486,19 @@ def test_every_method_by_name(capsys, tmp_path, method):
         assert gpc.metrics.adjusted_rand(truth, np.load(output)) == 1
 
 
+def test_weights_by_a_word(capsys, tmp_path):
+    labels = np.random.default_rng(0).integers(3, size=(40, 6))
+    np.save(tmp_path / "labels.npy", labels)
+    output = tmp_path / "found.npy"
+    call = ["consensus", tmp_path / "labels.npy", "--n-clusters", 3, "--seed", 0]
+    call += ["--method", "lwgp", "--output", output]
+    assert run(capsys, *call, "--option", "weights=eci")[0] == 0
+    expected = gpc.lwgp(labels, 3, weights="eci", random_state=0).labels
+    assert np.array_equal(np.load(output), expected)
+    wrong = fails(capsys, *call, "--option", "weights=best")
+    assert "weights='best' is unknown; choose one of" in wrong
+
+
 @pytest.mark.parametrize("method", ["kcc", *sorted(FINDERS)])
 def test_cluster_does_what_the_estimator_does(capsys, tmp_path, method):
     X = examples.load_example("iris").X

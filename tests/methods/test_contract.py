@@ -36,6 +36,7 @@ VARIANTS = {
     "best": [{"measure": "nmi"}, {"measure": "rand_distance"}],
     "ipc": [{"update": name, "n_init": 10} for name in ("batch", "sequential")],
     "em": [{"n_init": 5}],
+    "lce": [{"n_init": 5}],
     **{
         name: [{"imbalance": 0.05}, {"imbalance": None}]
         for name in ("cspa", "hgpa", "mcla", "hbgf", "supra")
@@ -69,7 +70,7 @@ def balanced(method, options):
 UNIDENTIFIED = {"em"}
 """One partition alone does not tell the components of a mixture apart."""
 
-RESUMED = {"kcc", "sec", "ivc", "ipvc", "ipc", "qmi"}
+RESUMED = {"kcc", "sec", "ivc", "ipvc", "ipc", "qmi", "lce"}
 """Methods that may run for hours, and so take a checkpoint."""
 
 ROUNDED = {"em"}

@@ -13,7 +13,7 @@ import gpu_consensus as gpc
 from gpu_consensus.methods import FINDERS
 
 LABELS = noisy(0, n=60, r=6, missing=0.1)[0]
-ITERATED = ("kcc", "sec", "ivc", "ipvc", "ipc", "qmi", "em")
+ITERATED = ("kcc", "sec", "ivc", "ipvc", "ipc", "qmi", "em", "lce")
 TOLD = [
     name
     for name, method in gpc.METHODS.items()

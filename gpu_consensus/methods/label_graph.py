@@ -1,0 +1,289 @@
+"""Cut the graph of objects and labels on the side of the labels: S x S, never n x n.
+
+The leading eigenvectors of the small matrix B' D^-1 B carry those of the whole graph:
+an object lies at the mean of its labels. Nothing here depends on the backend, on blocks
+or on threads: sums over objects are exact, eigenvectors and k-means are computed on the
+host by one thread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.protocol import Codes
+from gpu_consensus.graphs.kinds import unit_rows
+from gpu_consensus.graphs.spectral import fit_kmeans
+from gpu_consensus.loop.code_blocks import CodeBlocks
+from gpu_consensus.loop.count_by_cluster import count_by_cluster
+from gpu_consensus.methods.call import Task
+from gpu_consensus.methods.label_contingency import LabelContingency
+from gpu_consensus.util.checks import FloatArray, IntArray
+from gpu_consensus.util.threads import one_thread
+
+KMEANS_OBJECTS = 100_000
+"""Objects that k-means learns its centres from, at most."""
+
+_DENSE = 1500  # labels up to which eigenvectors come from all of the matrix
+_RANK = 1e-10  # eigenvalues below this share of the largest are rounding
+_BITS = 33  # of a term of a sum over objects
+_CHUNK = 1 << 13  # objects whose labels are compared at a time: they stay in the cache
+
+
+class LabelCut(NamedTuple):
+    """Objects cut into clusters: see :func:`cut_objects`."""
+
+    labels: npt.NDArray[np.intp]
+    eigenvalues: FloatArray
+    kmeans_objects: int
+
+
+def cut_objects(task: Task, labels: LabelContingency, edges: FloatArray) -> LabelCut:
+    """Cut the graph of objects and labels into ``task.k`` parts (transfer cut).
+
+    Parameters
+    ----------
+    task : Task
+    labels : LabelContingency
+        Of the task's ensemble.
+    edges : ndarray of shape (S,)
+        Weight of the edge from each label to each of its objects, positive.
+    """
+    codes = counted_codes(task, labels)
+    degree = np.concatenate([*object_sums(task, labels, edges[:, None], codes)])[:, 0]
+    weight = edges * labels.sizes  # degree of each label
+    scale = np.divide(1.0, np.sqrt(weight), out=np.zeros(len(weight)), where=weight > 0)
+    gram = weighted_common(labels, codes, 1.0 / degree)
+    factor = edges * scale
+    gram *= factor
+    gram *= factor[:, None]
+    values, vectors = leading_vectors(gram, task.k)
+    # an object lies at the mean of its labels by weight; the constant vector is 1
+    place = vectors * (scale * math.sqrt(weight.sum()))[:, None]
+    table = np.column_stack([place * edges[:, None], edges])
+    clusters, n_learned = cluster_objects(task, labels, table)
+    return LabelCut(clusters, values, n_learned)
+
+
+def spectral_start(task: Task, labels: LabelContingency) -> npt.NDArray[np.intp]:
+    """Return clusters by the leading singular vectors of D^-1/2 X, to start SEC from.
+
+    X are the one-hot labels, D the row sums of the co-association; the right vectors
+    are those of X' D^-1 X. Objects are clustered by k-means on the directions of their
+    rows of the left ones.
+    """
+    codes = counted_codes(task, labels)
+    sizes = task.ensemble.marginals[labels.table_rows].astype(np.float64)
+    weight = np.concatenate([*object_sums(task, labels, sizes[:, None], codes)])[:, 0]
+    values, vectors = leading_vectors(
+        weighted_common(labels, codes, 1.0 / weight), task.k
+    )
+    table = np.column_stack([vectors / np.sqrt(values), np.ones(len(vectors))])
+    return cluster_objects(task, labels, table)[0]
+
+
+def counted_codes(task: Task, labels: LabelContingency) -> Codes:
+    """Return the codes of the objects that were counted, (r, m), on the host."""
+    codes = task.codes
+    return codes if labels.objects is None else codes[:, labels.objects]
+
+
+def object_sums(
+    task: Task, labels: LabelContingency, values: FloatArray, codes: Any
+) -> Iterator[FloatArray]:
+    """Sum values (S, c) over the labels of each object, in the order of partitions.
+
+    Yields
+    ------
+    sums : ndarray of shape (some, c)
+        Of one range of objects after another.
+    """
+    ens, backend = task.ensemble, task.backend
+    table = np.zeros((int(ens.offsets[-1]), 1, values.shape[1]))
+    table[labels.table_rows, 0] = values
+    there = backend.to_device(table)
+    blocks = CodeBlocks(backend, codes, ens.offsets, task.memory_limit)
+    for _, some in blocks.blocks(values.shape[1]):
+        yield backend.to_host(backend.scores(some, ens.offsets, there))[:, 0]
+
+
+def weighted_common(
+    labels: LabelContingency, codes: Codes, weight: FloatArray
+) -> FloatArray:
+    """Sum the weights of the objects that carry two labels, for all pairs, (S, S).
+
+    Objects whose weights are of one power of two are added together, their weights
+    rounded to 33 bits: such sums are whole numbers, exact in any order.
+
+    Parameters
+    ----------
+    labels : LabelContingency
+    codes : ndarray of shape (r, m)
+        Of the objects that were counted, on the host.
+    weight : ndarray of shape (m,)
+        Positive.
+    """
+    if (weight == weight[0]).all():
+        return np.asarray(labels.common * weight[0])
+    power = np.frexp(weight)[1]
+    total = np.zeros(labels.common.shape)
+    for one in np.unique(power).tolist():
+        objects = np.flatnonzero(power == one)
+        units = np.rint(np.ldexp(weight[objects], _BITS - one))
+        sums = np.zeros(labels.common.shape, dtype=np.int64)
+        for begin in range(0, len(objects), _CHUNK):
+            some = slice(begin, begin + _CHUNK)
+            _add_pairs(sums, labels, codes[:, objects[some]], units[some])
+        total += np.ldexp(sums.astype(np.float64), one - _BITS)
+    lower = np.tril_indices(len(total), -1)
+    total[lower] = total.T[lower]
+    return total
+
+
+def _add_pairs(
+    sums: IntArray, labels: LabelContingency, codes: Codes, units: FloatArray
+) -> None:
+    """Add whole numbers to the pairs of labels of each object, above the diagonal."""
+    k, begins = labels.n_labels.tolist(), labels.begins
+    wide = codes.astype(np.intp)
+    for i, k_i in enumerate(k):
+        for m in range(i, len(k)):
+            cell = wide[i] * (k[m] + 1) + wide[m]
+            n_cells = (k_i + 1) * (k[m] + 1)
+            block = np.bincount(cell, weights=units, minlength=n_cells)
+            block = block.reshape(k_i + 1, k[m] + 1)[:k_i, : k[m]]
+            sums[begins[i] : begins[i + 1], begins[m] : begins[m + 1]] += block.astype(
+                np.int64
+            )
+
+
+def leading_vectors(
+    matrix: FloatArray, n_vectors: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the largest eigenvalues, falling, and their vectors as columns.
+
+    Fewer where the rank is lower. The entry of largest size of a vector is positive.
+    """
+    size = len(matrix)
+    k = min(n_vectors, size)
+    with one_thread():
+        values, vectors = _eigenvectors(matrix, k)
+    order = np.argsort(-values, kind="stable")
+    values, vectors = values[order], vectors[:, order]
+    real = values > _RANK * values[0]
+    values, vectors = values[real], vectors[:, real]
+    peak = np.abs(vectors).argmax(axis=0)
+    sign = np.sign(vectors[peak, np.arange(len(values))])
+    return values, vectors * sign
+
+
+def _eigenvectors(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
+    """Return the k largest eigenvalues and their vectors, in any order.
+
+    By iteration where the matrix is large. Where many eigenvalues are equal, as with
+    labels that fall apart into more groups than are asked for, that may find no end:
+    the whole matrix is reduced then, which takes longer.
+    """
+    from scipy.linalg import eigh
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    size = len(matrix)
+    if size > _DENSE and 4 * k <= size:
+        start = np.random.default_rng(0).random(size) + 0.5
+        try:
+            values, vectors = eigsh(matrix, k, which="LA", v0=start)
+            return values, vectors
+        except ArpackError:
+            pass
+    values, vectors = eigh(matrix, subset_by_index=(size - k, size - 1))
+    return values, vectors
+
+
+def cluster_objects(
+    task: Task, labels: LabelContingency, table: FloatArray
+) -> tuple[npt.NDArray[np.intp], int]:
+    """Run k-means on the directions of the objects.
+
+    Parameters
+    ----------
+    task : Task
+    labels : LabelContingency
+    table : ndarray of shape (S, c + 1)
+        What each label adds to the place of its objects, and in the last column to
+        what that place is divided by.
+
+    Returns
+    -------
+    clusters : ndarray of shape (n,)
+    n_learned : int
+        Objects that the centres were learned from, drawn by the seed.
+    """
+    rng = task.rng()
+    seed, n = int(rng.integers(2**31 - 1)), task.ensemble.n_samples
+    if n <= KMEANS_OBJECTS:
+        sums = np.concatenate([*object_sums(task, labels, table, task.ensemble.codes)])
+        points = _directions(sums)
+        return nearest(points, _centres(points, task.k, seed)), n
+    drawn = np.sort(rng.choice(n, KMEANS_OBJECTS, replace=False))
+    sums = np.concatenate([*object_sums(task, labels, table, task.codes[:, drawn])])
+    centres = _centres(_directions(sums), task.k, seed)
+    clusters = [
+        nearest(_directions(some), centres)
+        for some in object_sums(task, labels, table, task.ensemble.codes)
+    ]
+    return np.concatenate(clusters), KMEANS_OBJECTS
+
+
+def _directions(sums: FloatArray) -> FloatArray:
+    return unit_rows(sums[:, :-1] / sums[:, -1:])
+
+
+def _centres(points: FloatArray, n_clusters: int, seed: int) -> FloatArray:
+    model = fit_kmeans(points, np.ones(len(points)), n_clusters, seed)
+    return np.asarray(model.cluster_centers_)
+
+
+def nearest(points: FloatArray, centres: FloatArray) -> npt.NDArray[np.intp]:
+    """Return the nearest centre of each point, the first of equals.
+
+    One dimension after another, so that no sum depends on how the points were cut.
+
+    Examples
+    --------
+    >>> nearest(np.array([[0.0, 1.0], [2.0, 2.0]]), np.array([[0.0, 0], [2, 1]]))
+    array([0, 1])
+    """
+    distance = np.zeros((len(points), len(centres)))
+    for column, centre in zip(points.T, centres.T, strict=True):
+        distance += np.square(column[:, None] - centre)
+    return np.asarray(distance.argmin(axis=1))
+
+
+def normalised_cut(
+    task: Task,
+    labels: LabelContingency,
+    edges: FloatArray,
+    clusters: npt.NDArray[np.intp],
+) -> tuple[float, float]:
+    """Return the normalised cut of the objects, and what is not cut.
+
+    Two objects are tied by sum_i e_j / n_j over the labels j that both carry, n_j the
+    objects of the label. Of the ties of each cluster a share stays inside; the shares
+    add up to the second number, and what they lack of 1 to the first.
+    """
+    ens = task.ensemble
+    counts = count_by_cluster(
+        task.backend, ens.codes, ens.offsets, clusters, task.k, task.memory_limit
+    )[labels.table_rows]
+    size = np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    inside = edges[:, None] * (counts * (counts / size))
+    volume = edges[:, None] * counts
+    shares = [
+        math.fsum(inside[:, k]) / math.fsum(volume[:, k])
+        for k in np.flatnonzero(counts.any(axis=0))
+    ]
+    return math.fsum(1.0 - share for share in shares), math.fsum(shares)
