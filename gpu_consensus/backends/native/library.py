@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 2
+ABI = 3
 """What the signatures below belong to: ``GPC_ABI`` of native.h."""
 FOLDER = Path(__file__).parent
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -47,6 +47,12 @@ _SIGNATURES = {
     "climb": ("v", "piiippippiiiipippppp"),
     "prices": ("v", "ipppdpiiiippipp"),
     "tilo_sweep": ("i", "pippppip"),
+    "kmeans_nearest": ("v", "ipipiiiipp"),
+    "kmeans_nearest_scratch": ("i", "iii"),
+    "kmeans_draw": ("v", "ipiippiiidiippp"),
+    "kmeans_draw_scratch": ("i", "iiii"),
+    "kmeans_lloyd": ("v", "ipiipidipiiipppp"),
+    "kmeans_lloyd_scratch": ("i", "iiii"),
 }
 _KINDS = {
     "p": ctypes.c_void_p,
