@@ -632,20 +632,24 @@ def sanitized_library(folder: Any) -> tuple[Any, str]:
     return path, preload
 
 
-FEW = "best and (n499 or counterexample) or refine or ipc_sweep or climbs or groups"
+FEW = (
+    "best and (n499 or counterexample) or refine or ipc_sweep or climbs or groups or "
+    "every_bit and (63 or 65 or 129) or read_only or fewer or worst_row"
+)
 
 
 @pytest.mark.parametrize(
     "chosen",
-    [FEW, pytest.param("best or views or objects", marks=pytest.mark.slow)],
+    [FEW, pytest.param("best or views or objects or bit", marks=pytest.mark.slow)],
     ids=["few", "all"],
 )
 def test_sanitizers_find_nothing(tmp_path: Any, chosen: str) -> None:
-    """Run a part of this file on a library that watches every access."""
+    """Run a part of this file and its neighbour on a library that watches accesses."""
     if os.environ.get("GPU_CONSENSUS_TEST_LIBRARY"):
         pytest.skip("this is that run")
     path, preload = sanitized_library(tmp_path)
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", __file__, "-k", chosen]
+    files = [__file__, str(Path(__file__).with_name("test_native_kmeans.py"))]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", *files, "-k", chosen]
     done = subprocess.run(
         [*command, "-p", "no:cacheprovider"],
         env={

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +24,8 @@ from gpu_consensus.generate.generate_partitions import generate_partitions
 from gpu_consensus.generate.kmeans import kmeans, nearest, start_seeds
 from gpu_consensus.generate.rows import half_squares, prepare
 
+if os.environ.get("GPU_CONSENSUS_TEST_LIBRARY"):  # a folder of sanitized libraries
+    library.FOLDER = Path(os.environ["GPU_CONSENSUS_TEST_LIBRARY"]).parent
 REASON = library.why_unavailable()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 METRICS = ("euclidean", "cosine")
