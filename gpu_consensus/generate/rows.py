@@ -17,7 +17,7 @@ import numpy.typing as npt
 from gpu_consensus.backends.host_loops import fastest
 
 METRICS = ("euclidean", "cosine")
-DENSE_BYTES = 1 << 18  # of scores in memory at a time, so that they stay in the cache
+DENSE_BYTES = 1 << 19  # of scores in memory at a time, so that they stay in the cache
 SPARSE_BYTES = 1 << 24  # cutting sparse rows copies them, so cut seldom
 SUM_ROWS = 4096  # summed on their own first, so that the order is always the same
 ORIGIN_ROWS = 1024  # looked at to find where the data lies
@@ -288,10 +288,12 @@ def _score_blocks(rows: Rows, centroids: Floats) -> Iterator[tuple[slice, Floats
         if sparse:
             yield part, block @ columns + start
             continue
-        scores = np.tile(start, (len(block), 1))
-        for values, column in zip(block.T, columns, strict=True):
-            scores += values[:, None] * column
-        yield part, scores
+        # clusters first: loops over many rows are long, over few clusters short
+        scores = np.repeat(start[:, None], len(block), axis=1)
+        products = np.empty_like(scores)
+        for values, column in zip(block.T.copy(), columns, strict=True):
+            scores += np.multiply(column[:, None], values, out=products)
+        yield part, scores.T
 
 
 def sums(rows: Rows, codes: npt.NDArray[Any], n_clusters: int) -> Floats:
