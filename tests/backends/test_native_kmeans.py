@@ -185,6 +185,47 @@ def test_an_empty_cluster_gets_the_worst_row():
         assert cost == pytest.approx(half_squares(rows.X - centroids[labels]).sum())
 
 
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(12))
+def test_poor_first_centroids_are_mended_alike(seed, dtype, metric):
+    """Empty clusters, single rows, zero rows, perfect fits, directions that cancel."""
+    rng = np.random.default_rng(seed)
+    some = rng.normal(size=(rng.integers(1, 7), 3))
+    X = some[rng.integers(len(some), size=rng.integers(6, 40))]
+    X[rng.random(len(X)) < 0.3] *= -1
+    X[rng.random(len(X)) < 0.2] = 0
+    X[0] = some[0]
+    rows = prepare(X.astype(dtype), metric)
+    first = []
+    for k in (2, 5, len(X) - 1, len(X)):
+        points = rows.X[rng.integers(len(X), size=k)] * dtype(rng.choice([1, 1, -2]))
+        points[rng.random(k) < 0.5] = rows.X[0]  # equal ones stay empty at first
+        first.append(points)
+    for max_iter in (1, 2, 9):
+        expected = lloyd.lloyd_starts(rows, first, max_iter, 1)
+        same(forms.lloyd_starts(rows, first, max_iter, 1), expected)
+
+
+@pytest.mark.parametrize("form", [forms.lloyd_starts, lloyd.lloyd_starts])
+def test_rows_without_direction_fill_no_cluster(form):
+    """The first cluster has only the zero row: it counts as empty and gets another."""
+    rows = prepare(np.array([[0.0, 0], [0, 1], [0.1, 1], [1, 0]]), "cosine")
+    first = np.array([[0.0, -1], [0, 1]])
+    labels, centroids, _ = form(rows, [first], 1, 1)[0]
+    assert labels.tolist() == [0, 1, 1, 0]
+    assert np.allclose(centroids[0], [1, 0])
+
+
+@pytest.mark.parametrize("form", [forms.lloyd_starts, lloyd.lloyd_starts])
+def test_directions_that_almost_cancel_move_no_centroid(form):
+    """What is left of their sum is rounding error."""
+    tiny = np.finfo(np.float64).eps
+    rows = prepare(np.array([[1.0, 0], [-1, 4 * tiny]]), "cosine")
+    first = np.array([[0.0, 1]])
+    assert form(rows, [first], 3, 1)[0][1].tolist() == first.tolist()
+
+
 def inertia(X, labels):
     return sum(
         ((X[labels == k] - X[labels == k].mean(0)) ** 2).sum() for k in set(labels)
