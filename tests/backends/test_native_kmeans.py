@@ -222,7 +222,7 @@ def test_directions_that_almost_cancel_move_no_centroid(form):
     """What is left of their sum is rounding error."""
     tiny = np.finfo(np.float64).eps
     rows = prepare(np.array([[1.0, 0], [-1, 4 * tiny]]), "cosine")
-    first = np.array([[0.0, 1]])
+    first = np.array([[0.6, 0.8]])
     assert form(rows, [first], 3, 1)[0][1].tolist() == first.tolist()
 
 
