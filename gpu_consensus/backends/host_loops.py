@@ -3,27 +3,21 @@
 Each has a reference in NumPy, where the method that needs it lives. The form in C takes
 the same arguments and gives the same bits. It runs wherever it was built.
 
-loop         reference
-===========  ======================================
-prices       ``loop.exact_step.numpy_prices``
-merge_cells  ``loop.merging.merge_entropies``
-merge_cells  ``loop.merging.merge_entropies``
-ipc_sweep    ``methods.ipc.sweep_objects``
-tilo_sweep   ``feedback.tilo.sweep``
-climber      ``methods.climbs.numpy_climber``
-===========  ======================================
-=======
-===========  ==========================================
-loop         reference
-===========  ==========================================
-prices       ``loop.exact_step.numpy_prices``
-ipc_sweep    ``methods.ipc.sweep_objects``
-tilo_sweep   ``feedback.tilo.sweep``
-climber      ``methods.climbs.numpy_climber``
-merges       ``methods.agglomerate.numpy_merges``
-expectation  ``methods.expectation.numpy_expectation``
-memberships  ``methods.expectation.numpy_memberships``
-===========  ==========================================
+============  ==========================================
+loop          reference
+============  ==========================================
+prices        ``loop.exact_step.numpy_prices``
+merge_cells   ``loop.merging.merge_entropies``
+ipc_sweep     ``methods.ipc.sweep_objects``
+tilo_sweep    ``feedback.tilo.sweep``
+climber       ``methods.climbs.numpy_climber``
+merges        ``methods.agglomerate.numpy_merges``
+expectation   ``methods.expectation.numpy_expectation``
+memberships   ``methods.expectation.numpy_memberships``
+nearest_rows  ``generate.rows.nearest_rows``
+draw_starts   ``generate.lloyd.draw_starts``
+lloyd_starts  ``generate.lloyd.lloyd_starts``
+============  ==========================================
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class HostMaker:
         view = self.rows
         if view is None or self.recipe.changes_columns:
             # float32 is drawn from where distances alone count
-            shown = self.X if view is None else view.coordinates
+            shown = self.X if view is None else view.X
             shown = views.draw_view(shown, self.recipe, self.scale, rng)
             view = prepare(shown, self.metric, np.float32)
             del shown  # as large as the features for "zipf"
@@ -104,7 +104,7 @@ class HostMaker:
         assert self.recipe.k_range is not None
         k = views.draw_k(sample.X, self.recipe.k_range, rng)
         labels, centroids = cluster_rows(
-            sample, k, int(rng.integers(2**32)), max_iter, self.rows_per_cluster
+            sample, k, [int(rng.integers(2**32))], max_iter, self.rows_per_cluster
         )
         codes = _codes(view.n_samples, rows, labels, len(centroids))
         if self.complete and rows is not None:
@@ -153,7 +153,7 @@ def make_maker(
             if recipe.strategy != "projection" and _loses_columns(X, rows):
                 rows = None
             else:
-                scale = views.column_scale(rows.coordinates, recipe.strategy)
+                scale = views.column_scale(rows.X, recipe.strategy)
     return HostMaker(
         X, recipe, metric, base, complete, scale, max_iter, rows_per_cluster, rows
     )
@@ -161,7 +161,7 @@ def make_maker(
 
 def _loses_columns(X: npt.NDArray[Any], rows: Rows) -> bool:
     """Whether a column is too small, compared with the largest, for float32."""
-    moved = rows.coordinates
+    moved = rows.X
     reach = np.maximum(moved.max(axis=0), -moved.min(axis=0))
     varies = X.max(axis=0) > X.min(axis=0)
     return bool((varies & (reach < SMALLEST)).any())

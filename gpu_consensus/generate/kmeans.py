@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.generate import rows as rows_module
+from gpu_consensus.generate.lloyd import Descent, descend, draw_first, inertia
 from gpu_consensus.generate.rows import METRICS, Floats, Labels, Rows, assign
 from gpu_consensus.util.checks import check_choice, check_int, check_n_clusters
-from gpu_consensus.util.threads import one_thread
 
 INITS = ("k-means++", "random")
 FEW_ROWS = 1000  # a sample is never smaller, however few the clusters
@@ -30,8 +30,10 @@ def kmeans(
     max_iter: int = 100,
     init: str = "k-means++",
     rows_per_cluster: int | None = None,
+    n_init: int = 1,
+    n_threads: int = 1,
 ) -> tuple[Labels, Floats]:
-    """Cluster the rows of ``X`` by one run of k-means.
+    """Cluster the rows of ``X`` by k-means, the best of ``n_init`` starts.
 
     Parameters
     ----------
@@ -40,7 +42,8 @@ def kmeans(
     n_clusters : int
         How many clusters to look for, at most ``n_samples``.
     seed : int
-        Same seed, same result, whatever the number of threads.
+        Same seed, same result, whatever the number of threads; for dense rows also
+        whatever the machine.
     metric : {"euclidean", "cosine"}, default "euclidean"
         "cosine" is spherical k-means: rows count by their direction only, and
         centroids are scaled to unit length at every iteration. A zero row has no
@@ -53,6 +56,12 @@ def kmeans(
     rows_per_cluster : int, optional
         Learn the centroids from this many rows per cluster, at least 1,000 in all,
         drawn at random, then label every row by the nearest. By default all rows.
+    n_init : int, default 1
+        Starts, each with first centroids of its own. The one whose rows lie nearest to
+        their centroids (least sum of squared distances) counts, of equal ones the
+        first. Start 0 is the run with ``n_init=1``.
+    n_threads : int, default 1
+        Threads of the compiled loops, over starts and over rows to label.
 
     Returns
     -------
@@ -84,48 +93,121 @@ def kmeans(
     check_choice("init", init, INITS)
     if rows_per_cluster is not None:
         rows_per_cluster = check_int("rows_per_cluster", rows_per_cluster, 1)
-    with one_thread():
-        rows = rows_module.prepare(X, metric)
-        rows_module.check_directions(X, rows)
-        labels, centroids = cluster_rows(
-            rows, n_clusters, seed, max_iter, rows_per_cluster, init
-        )
+    n_init = check_int("n_init", n_init, 1)
+    n_threads = check_int("n_threads", n_threads, 1)
+    rows = rows_module.prepare(X, metric)
+    rows_module.check_directions(X, rows)
+    seeds = start_seeds(seed, n_init)
+    labels, centroids = cluster_rows(
+        rows, n_clusters, seeds, max_iter, rows_per_cluster, init, n_threads
+    )
     return labels, rows.centroids_out(centroids)
+
+
+def start_seeds(seed: int, n_init: int) -> list[int]:
+    """Return the seed of each start: ``seed``, then others that it leads to.
+
+    Examples
+    --------
+    >>> start_seeds(7, 1)
+    [7]
+    >>> start_seeds(7, 3) == start_seeds(7, 4)[:3]
+    True
+    """
+    more = np.random.SeedSequence(seed).generate_state(n_init - 1, dtype=np.uint64)
+    return [seed, *more.tolist()]
 
 
 def cluster_rows(
     rows: Rows,
     n_clusters: int,
-    seed: int,
+    seeds: list[int],
     max_iter: int,
     rows_per_cluster: int | None,
     init: str = "k-means++",
+    n_threads: int = 1,
 ) -> tuple[Labels, Floats]:
     """Cluster prepared rows as :func:`kmeans` does; centroids in their coordinates."""
+    if _learns_from_all(rows.n_samples, n_clusters, rows_per_cluster):
+        starts = _learn_from_all(rows, n_clusters, seeds, max_iter, init, n_threads)
+    else:
+        assert rows_per_cluster is not None
+        sizes = (n_clusters, max_iter, rows_per_cluster)
+        compared = len(seeds) > 1
+        starts = [
+            _learn_from_sample(rows, *sizes, seed, init, n_threads, compared)
+            for seed in seeds
+        ]
+    labels, centroids, _ = min(starts, key=lambda start: start[2])  # ties to the first
+    used = np.bincount(labels, minlength=len(centroids)) > 0
+    if not used.all():
+        labels = (np.cumsum(used, dtype=np.int32) - 1)[labels]
+        centroids = centroids[used]
+    return labels, centroids
+
+
+def _sizes(n_clusters: int, rows_per_cluster: int) -> tuple[int, int]:
+    """Return how many rows to learn from, and how many of them to draw first."""
+    n_sampled = max(FEW_ROWS, rows_per_cluster * n_clusters)
+    return n_sampled, max(FEW_ROWS, SEED_ROWS * n_clusters)
+
+
+def _learns_from_all(n: int, n_clusters: int, rows_per_cluster: int | None) -> bool:
+    return rows_per_cluster is None or n <= min(_sizes(n_clusters, rows_per_cluster))
+
+
+def _learn_from_all(
+    rows: Rows,
+    n_clusters: int,
+    seeds: list[int],
+    max_iter: int,
+    init: str,
+    n_threads: int,
+) -> list[Descent]:
+    """Run all starts on all rows, in one call."""
+    careful = init == "k-means++"
+    numbers = [
+        _numbers(n_clusters, careful, np.random.default_rng(seed)) for seed in seeds
+    ]
+    chosen = draw_first(rows, np.array(numbers), careful, n_threads)
+    if any(first.size == 0 for first in chosen):  # no row has a direction
+        return [_one_cluster(rows)]
+    return descend(rows, [rows.dense(first) for first in chosen], max_iter, n_threads)
+
+
+def _learn_from_sample(
+    rows: Rows,
+    n_clusters: int,
+    max_iter: int,
+    rows_per_cluster: int,
+    seed: int,
+    init: str,
+    n_threads: int,
+    compared: bool,
+) -> Descent:
+    """Learn from a sample and label all rows; measured only if to be ``compared``."""
     rng = np.random.default_rng(seed)
-    n = rows.n_samples
-    sampled, n_seeded = rows, n
-    if rows_per_cluster is not None:
-        n_sampled = max(FEW_ROWS, rows_per_cluster * n_clusters)
-        n_seeded = max(FEW_ROWS, SEED_ROWS * n_clusters)
-        if n_sampled < n:
-            sampled = rows.take(_draw_sample(n, n_sampled, rng))
+    n_sampled, n_seeded = _sizes(n_clusters, rows_per_cluster)
+    n, sampled = rows.n_samples, rows
+    if n_sampled < n:
+        sampled = rows.take(_draw_sample(n, n_sampled, rng))
     first = _first_rows(sampled, n_clusters, n_seeded, init, rng)
     if len(first) < n_clusters and sampled is not rows:
         # the sample has too few distinct rows, all of them may have enough
         sampled = rows
         first = _first_rows(rows, n_clusters, n, init, rng)
     if first.size == 0:
-        zero = np.zeros((1, rows.coordinates.shape[1]), dtype=rows.half.dtype)
-        return np.zeros(n, dtype=np.int32), zero
-    labels, centroids = _lloyd(sampled, sampled.dense(first), max_iter)
+        return _one_cluster(rows)
+    labels, centroids, cost = descend(sampled, [sampled.dense(first)], max_iter)[0]
     if sampled is not rows:
-        labels = assign(rows, centroids)
-    used = np.bincount(labels, minlength=len(centroids)) > 0
-    if not used.all():
-        labels = (np.cumsum(used, dtype=np.int32) - 1)[labels]
-        centroids = centroids[used]
-    return labels, centroids
+        labels = assign(rows, centroids, n_threads)
+        cost = inertia(rows, labels, centroids) if compared else 0.0
+    return labels, centroids, cost
+
+
+def _one_cluster(rows: Rows) -> Descent:
+    zero = np.zeros((1, rows.X.shape[1]), dtype=rows.half.dtype)
+    return np.zeros(rows.n_samples, dtype=np.int32), zero, 0.0
 
 
 def nearest(X: Any, centroids: npt.NDArray[Any], metric: str = "euclidean") -> Labels:
@@ -151,9 +233,8 @@ def nearest(X: Any, centroids: npt.NDArray[Any], metric: str = "euclidean") -> L
     [0, 1]
     """
     check_choice("metric", metric, METRICS)
-    with one_thread():
-        rows = rows_module.prepare(X, metric)
-        return assign(rows, rows.centroids_in(centroids))
+    rows = rows_module.prepare(X, metric)
+    return assign(rows, rows.centroids_in(centroids))
 
 
 def centroids_of(
@@ -180,23 +261,9 @@ def centroids_of(
     """
     check_choice("metric", metric, METRICS)
     rows = rows_module.prepare(X, metric)
-    shape = (n_clusters, rows.coordinates.shape[1])
+    shape = (n_clusters, rows.X.shape[1])
     zeros = np.zeros(shape, dtype=rows.half.dtype)
     return rows.centroids_out(rows_module.means(rows, codes, zeros))
-
-
-def _lloyd(rows: Rows, centroids: Floats, max_iter: int) -> tuple[Labels, Floats]:
-    """Move centroids until no label changes, ``max_iter`` times at most."""
-    labels = np.full(rows.n_samples, -1, dtype=np.int32)
-    can_move = rows.has_direction()
-    for _ in range(max_iter):
-        new_labels = assign(rows, centroids)
-        if np.array_equal(new_labels, labels):
-            return labels, centroids
-        labels = new_labels
-        _fill_empty(rows, labels, centroids, can_move)
-        centroids = rows_module.means(rows, labels, centroids)
-    return assign(rows, centroids), centroids
 
 
 def _draw_sample(
@@ -207,64 +274,21 @@ def _draw_sample(
 
 def _first_rows(
     rows: Rows, n_clusters: int, n_seeded: int, init: str, rng: np.random.Generator
-) -> npt.NDArray[np.intp]:
+) -> npt.NDArray[np.int64]:
     """Draw rows to begin with from ``n_seeded`` of them, or from all if too few."""
+    careful = init == "k-means++"
     if n_seeded < rows.n_samples:
         sample = _draw_sample(rows.n_samples, n_seeded, rng)
-        drawn = _draw_rows(rows.take(sample), n_clusters, init, rng)
+        numbers = _numbers(n_clusters, careful, rng)
+        drawn = draw_first(rows.take(sample), numbers[None], careful)[0]
         if len(drawn) == n_clusters:
             return np.asarray(sample[drawn])
-    return _draw_rows(rows, n_clusters, init, rng)
+    return draw_first(rows, _numbers(n_clusters, careful, rng)[None], careful)[0]
 
 
-def _draw_rows(
-    rows: Rows, n_clusters: int, init: str, rng: np.random.Generator
-) -> npt.NDArray[np.intp]:
-    """Draw distinct rows (directions), fewer if there are not as many.
-
-    "k-means++" draws in proportion to the squared distance from the nearest row drawn
-    so far, a few candidates at a time, and keeps the one that brings all rows nearest.
-    The weights are whole multiples of 2^-30 of the largest, so that sums of them are
-    exact and a draw is one integer.
-    """
-    careful = init == "k-means++"
-    chosen: list[int] = []
-    apart = np.where(rows.has_direction(), rows.half.dtype.type(np.inf), 0)
-    weights, n_candidates = apart > 0, 1
-    while len(chosen) < n_clusters:
-        ends = weights.cumsum(dtype=np.int64)
-        if ends[-1] == 0:
-            break
-        drawn = rng.integers(ends[-1], size=n_candidates)
-        candidates = ends.searchsorted(drawn, side="right")
-        left = np.minimum(apart, rows.distances(candidates))
-        best = int(left.sum(axis=1).argmin())
-        chosen.append(int(candidates[best]))
-        apart = left[best]
-        weights = apart > 0
-        if careful and weights.any():
-            # rounded up, so that no distinct row is out of reach
-            weights = np.ceil(apart / apart.max() * 2.0**30).astype(np.int64)
-            n_candidates = 2 + int(np.log(n_clusters))
-    return np.asarray(chosen, dtype=np.intp)
-
-
-def _fill_empty(
-    rows: Rows,
-    labels: Labels,
-    centroids: Floats,
-    can_move: npt.NDArray[np.bool_],
-) -> None:
-    """Give each empty cluster the worst-fitting row of a cluster that can spare it."""
-    counts = np.bincount(labels[can_move], minlength=len(centroids))
-    empty = np.flatnonzero(counts == 0).tolist()
-    if not empty:
-        return
-    apart = np.where(can_move, rows.misfits(labels, centroids), 0)
-    for row in np.argsort(-apart, kind="stable"):
-        if not empty or apart[row] == 0:
-            return
-        if counts[labels[row]] > 1:
-            counts[labels[row]] -= 1
-            labels[row] = empty.pop(0)
-            counts[labels[row]] += 1
+def _numbers(
+    n_clusters: int, careful: bool, rng: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    """Return what :func:`draw_first` draws one start by."""
+    n_candidates = 2 + int(np.log(n_clusters)) if careful else 1
+    return rng.random((n_clusters, n_candidates))

@@ -1,4 +1,9 @@
-"""Rows as k-means wants them: measured once, then shared by all partitions."""
+"""Rows as k-means wants them: measured once, then shared by all partitions.
+
+Sums over features run over them in order, one after another, in the type of the rows,
+and no product is fused with a sum. So dense rows give the same bits on every machine,
+with the compiled loops and without.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.host_loops import fastest
+
 METRICS = ("euclidean", "cosine")
-DENSE_BYTES = 1 << 18  # of scores in memory at a time, so that they stay in the cache
+DENSE_BYTES = 1 << 19  # of scores in memory at a time, so that they stay in the cache
 SPARSE_BYTES = 1 << 24  # cutting sparse rows copies them, so cut seldom
-SUM_ROWS = 4096  # summed in float32 before rounding errors would be seen
+SUM_ROWS = 4096  # summed on their own first, so that the order is always the same
 ORIGIN_ROWS = 1024  # looked at to find where the data lies
 
 Labels = npt.NDArray[np.int32]
@@ -21,7 +28,7 @@ Floats = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Rows:
-    """Features in the form that turns k-means into one product and an argmax.
+    """Features in the form that turns k-means into products and an argmax.
 
     Euclidean: dense rows are moved to an origin amid the data, so that a common offset
     does not eat the digits, and all rows are divided by a power of two, so that no
@@ -31,8 +38,7 @@ class Rows:
     Attributes
     ----------
     X : ndarray or scipy CSR of shape (n_samples, n_columns)
-        Dense Euclidean rows have a last column of ones: with minus half the square of
-        a centroid below it, one product gives the scores.
+        Dense rows are C-contiguous.
     half : ndarray of shape (n_samples,)
         Half the square of each row.
     metric : str
@@ -61,22 +67,40 @@ class Rows:
         return int(self.X.shape[0])
 
     @property
-    def coordinates(self) -> Any:
-        """The rows without the column of ones."""
-        return self.X if self.used is not None else self.X[:, : self.n_features]
+    def is_dense(self) -> bool:
+        """Whether distances come from differences: 0 only if rows are equal."""
+        return self.used is None
 
     @property
-    def subtracts(self) -> bool:
-        """Whether small distances come from differences: cheap and exact here."""
-        return self.metric == "euclidean" and self.used is None
+    def is_cosine(self) -> bool:
+        """Whether rows are directions."""
+        return self.metric == "cosine"
 
     @property
     def slack(self) -> float:
         """Relative error that the squared distance of equal rows may show.
 
-        It is |x|^2 + |y|^2 - 2 x.y, where digits cancel.
+        Sparse it is |x|^2 + |y|^2 - 2 x.y, where digits cancel; equal directions of
+        rows of other lengths differ by rounding.
         """
         return 64 * float(np.finfo(self.half.dtype).eps)
+
+    @property
+    def equal(self) -> float:
+        """Half the squared distance up to which dense rows count as equal."""
+        return self.slack if self.is_cosine else 0.0
+
+    @property
+    def fits(self) -> Floats:
+        """Half the squared distance up to which each row fits a centroid perfectly.
+
+        Infinite for a row that can neither be nor move a centroid.
+        """
+        exact = self.is_dense and not self.is_cosine
+        share = self.slack**2 if exact else self.slack * 2
+        return np.where(self.has_direction(), share * self.half, np.inf).astype(
+            self.half.dtype, copy=False
+        )
 
     def take(self, rows: npt.NDArray[np.intp]) -> Rows:
         """Return some of the rows, in the same coordinates."""
@@ -84,7 +108,7 @@ class Rows:
 
     def dense(self, rows: npt.NDArray[np.intp]) -> Floats:
         """Return some rows as points, such as first centroids."""
-        points = self.coordinates[rows]
+        points = self.X[rows]
         return np.asarray(points.toarray() if is_sparse(points) else points)
 
     def has_direction(self) -> npt.NDArray[np.bool_]:
@@ -97,44 +121,35 @@ class Rows:
         """Return half the squared distance of every row from each of the chosen.
 
         Shape (n_chosen, n_samples), never below 0. What lies within rounding error of
-        0 is 0; dense Euclidean rows that may do so are subtracted, hence 0 only if
-        equal.
+        0 is 0; of dense Euclidean rows only if they are equal.
         """
         points = self.X[chosen]
         if is_sparse(self.X):
-            products = (self.X @ points.toarray().T).T
-        else:
-            if self.subtracts:
-                points[:, -1] = 0  # the column of ones does not count here
-            products = _product(points, self.X.T)
-        reach = self.half + self.half[chosen, None]
-        distances = np.asarray(reach - products)
-        small = distances <= self.slack * reach
-        if self.subtracts:
-            near, row = np.nonzero(small)
-            for begin in range(0, len(row), self.n_samples):  # all may be equal
-                a, b = near[begin:][: self.n_samples], row[begin:][: self.n_samples]
-                distances[a, b] = _half_squares(self.X[b] - self.X[chosen[a]])
-        else:
-            distances[small] = 0
+            reach = self.half + self.half[chosen, None]
+            distances = np.asarray(reach - (self.X @ points.toarray().T).T)
+            distances[distances <= self.slack * reach] = 0
+            return distances
+        distances = np.array([half_squares(self.X - point) for point in points])
+        distances[distances <= self.equal] = 0
         return distances
 
-    def misfits(self, labels: Labels, centroids: Floats) -> Floats:
+    def gaps(self, labels: Labels, centroids: Floats) -> Floats:
         """Return half the squared distance of every row from its nearest centroid.
 
-        ``labels`` are those of :func:`assign`. What lies within rounding error of 0
-        is 0.
+        ``labels`` are those of :func:`assign`.
         """
-        if self.subtracts:
-            distances = _half_squares(self.coordinates - centroids[labels])
-            distances[distances <= self.slack**2 * self.half] = 0
-            return distances
+        if self.is_dense:
+            return half_squares(self.X - centroids[labels])
         # of unit length, so half squares of row and centroid make one
-        own = 1 if self.metric == "cosine" else self.half
+        own = 1 if self.is_cosine else self.half
         best = [scores.max(axis=1) for _, scores in _score_blocks(self, centroids)]
-        distances = np.asarray(own - np.concatenate(best))
-        distances[distances <= self.slack * 2 * self.half] = 0
-        return distances
+        return np.asarray(own - np.concatenate(best))
+
+    def misfits(self, labels: Labels, centroids: Floats) -> Floats:
+        """Return :meth:`gaps`, 0 where a row fits its centroid or moves none."""
+        gaps = self.gaps(labels, centroids)
+        gaps[gaps <= self.fits] = 0
+        return gaps
 
     def centroids_out(self, centroids: Floats) -> Floats:
         """Express centroids in the coordinates of the features."""
@@ -197,18 +212,16 @@ def prepare(X: Any, metric: str, dtype: Any = None) -> Rows:
         unit = np.empty((n, d), dtype=dtype)
         for rows in blocks:
             unit[rows] = X[rows] * inverse[rows]
-        return Rows(unit, _half_squares(unit), metric, d)
+        return Rows(unit, half_squares(unit), metric, d)
     wide = float_type(X)
     origin = np.median(X[:: -(-n // ORIGIN_ROWS)], axis=0).astype(wide)
     # halves, because the range of what a float can hold is no float
     reach = np.maximum(X.max(axis=0) / 2 - origin / 2, origin / 2 - X.min(axis=0) / 2)
     exponent = 1 + _exponent(reach.max())
-    moved = np.empty((n, d + 1), dtype=dtype)
+    moved = np.empty((n, d), dtype=dtype)
     for rows in blocks:
-        moved[rows, :d] = _moved(X[rows].astype(wide), origin, exponent)
-    moved[:, d] = 1
-    half = _half_squares(moved[:, :d])
-    return Rows(moved, half, metric, d, origin, exponent)
+        moved[rows] = _moved(X[rows].astype(wide), origin, exponent)
+    return Rows(moved, half_squares(moved), metric, d, origin, exponent)
 
 
 def _prepare_sparse(X: Any, metric: str, dtype: np.dtype[Any]) -> Rows:
@@ -227,7 +240,7 @@ def _prepare_sparse(X: Any, metric: str, dtype: np.dtype[Any]) -> Rows:
     return Rows(narrow, half, metric, X.shape[1], None, exponent, used)
 
 
-def assign(rows: Rows, centroids: Floats) -> Labels:
+def assign(rows: Rows, centroids: Floats, n_threads: int = 1) -> Labels:
     """Return the nearest centroid of each row; ties go to the lowest.
 
     Parameters
@@ -236,11 +249,20 @@ def assign(rows: Rows, centroids: Floats) -> Labels:
         The rows to label.
     centroids : ndarray of shape (n_clusters, n_columns)
         In the coordinates of ``rows``; of unit length for "cosine".
+    n_threads : int, default 1
+        Of the compiled form; no label depends on it.
 
     Returns
     -------
     labels : ndarray of shape (n_samples,), int32
     """
+    if rows.is_dense:
+        return fastest("nearest_rows", nearest_rows)(rows, centroids, n_threads)
+    return nearest_rows(rows, centroids, n_threads)
+
+
+def nearest_rows(rows: Rows, centroids: Floats, n_threads: int) -> Labels:
+    """Label rows by NumPy: the reference of :func:`assign`."""
     labels = np.empty(rows.n_samples, dtype=np.int32)
     for part, scores in _score_blocks(rows, centroids):
         labels[part] = scores.argmax(axis=1)
@@ -248,40 +270,37 @@ def assign(rows: Rows, centroids: Floats) -> Labels:
 
 
 def _score_blocks(rows: Rows, centroids: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Yield ``x . c - |c|^2 / 2``, for "cosine" ``x . c``, for one block of rows."""
+    """Yield ``x . c - |c|^2 / 2``, for "cosine" ``x . c``, for one block of rows.
+
+    Of dense rows the sum begins with the square and goes on feature by feature.
+    """
     X, k = rows.X, len(centroids)
     sparse = is_sparse(X)
     columns = np.ascontiguousarray(centroids.T)
-    bias = None
-    if rows.metric == "euclidean":
-        bias = _half_squares(centroids)
-        if not sparse:
-            columns = np.vstack([columns, -bias])
+    start = np.zeros(k, dtype=columns.dtype)
+    if not rows.is_cosine:
+        start = -half_squares(centroids)
     limit = SPARSE_BYTES if sparse else DENSE_BYTES
     step = max(256, limit // (k * columns.itemsize))
     for begin in range(0, rows.n_samples, step):
         part = slice(begin, begin + step)
-        scores = _product(X[part] if step < rows.n_samples else X, columns)
-        if sparse and bias is not None:
-            scores -= bias
-        yield part, scores
-
-
-def _product(a: Any, b: Any) -> Any:
-    """Multiply matrices that are known to be finite.
-
-    Some BLAS kernels read beyond the end of a row, without any effect on the result but
-    "invalid value encountered" if that happens to be no number.
-    """
-    with np.errstate(invalid="ignore"):
-        return a @ b
+        block = X[part] if step < rows.n_samples else X
+        if sparse:
+            yield part, block @ columns + start
+            continue
+        # clusters first: loops over many rows are long, over few clusters short
+        scores = np.repeat(start[:, None], len(block), axis=1)
+        products = np.empty_like(scores)
+        for values, column in zip(block.T.copy(), columns, strict=True):
+            scores += np.multiply(column[:, None], values, out=products)
+        yield part, scores.T
 
 
 def sums(rows: Rows, codes: npt.NDArray[Any], n_clusters: int) -> Floats:
-    """Sum the rows of each cluster, in row order; code ``n_clusters`` means none.
+    """Sum the rows of each cluster; code ``n_clusters`` means none.
 
-    Long sums are computed in float64: in float32 a million equal numbers are off by
-    percents.
+    In float64: in float32 a million equal numbers are off by percents. Dense, the rows
+    of each block of ``SUM_ROWS`` in order, then the blocks in order.
     """
     from scipy.sparse import coo_array, csc_array
 
@@ -293,12 +312,12 @@ def sums(rows: Rows, codes: npt.NDArray[Any], n_clusters: int) -> Floats:
         summed = coo_array((data, (owners, X.indices)), shape=shape).toarray()
         return np.asarray(summed[:n_clusters], dtype=X.dtype)
     total = np.zeros((n_clusters + 1, X.shape[1]))
-    step = max(SUM_ROWS, 4 * n_clusters)
-    for begin in range(0, n, step):
-        part, own = X[begin : begin + step], codes[begin : begin + step]
-        entries = (np.ones(len(own), dtype=X.dtype), own, np.arange(len(own) + 1))
+    for begin in range(0, n, SUM_ROWS):
+        part = X[begin : begin + SUM_ROWS].astype(np.float64)
+        own = codes[begin : begin + SUM_ROWS]
+        entries = (np.ones(len(own)), own, np.arange(len(own) + 1))
         total += csc_array(entries, shape=(n_clusters + 1, len(own))) @ part
-    return np.asarray(total[:n_clusters, : rows.n_features], dtype=X.dtype)
+    return np.asarray(total[:n_clusters], dtype=X.dtype)
 
 
 def means(rows: Rows, codes: npt.NDArray[Any], previous: Floats) -> Floats:
@@ -309,7 +328,7 @@ def means(rows: Rows, codes: npt.NDArray[Any], previous: Floats) -> Floats:
     k = len(previous)
     centroids = sums(rows, codes, k)
     if rows.metric == "cosine":
-        size = np.sqrt(np.einsum("ij,ij->i", centroids, centroids, dtype=np.float64))
+        size = np.sqrt(2 * half_squares(centroids.astype(np.float64)))
         kept = np.flatnonzero(size <= rows.slack)
     else:
         size = np.bincount(codes, minlength=k)[:k].astype(np.float64)
@@ -328,7 +347,7 @@ def inverse_norms(X: Any) -> Floats:
             squares.data **= 2
             norms = np.sqrt(squares @ np.ones(X.shape[1]))
         else:
-            norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+            norms = np.sqrt(2 * half_squares(X, np.float64))
     if not np.isfinite(norms).all():
         row = int(np.flatnonzero(~np.isfinite(norms))[0])
         raise ValueError(
@@ -365,8 +384,17 @@ def _moved(points: Floats, origin: Floats, exponent: int) -> Floats:
     return np.asarray(np.ldexp(points - origin, -exponent))
 
 
-def _half_squares(X: Floats) -> Floats:
-    return np.asarray(np.einsum("ij,ij->i", X, X) / 2)
+def half_squares(X: Floats, dtype: Any = None) -> Floats:
+    """Return half the square of each row: a sum over the features in order.
+
+    Computed in ``dtype``, by default that of ``X``.
+    """
+    total = np.zeros(len(X), dtype=X.dtype if dtype is None else dtype)
+    for begin in range(0, len(X), SUM_ROWS):  # a block stays in the cache
+        part = total[begin : begin + SUM_ROWS]
+        for column in X[begin : begin + SUM_ROWS].T.astype(total.dtype, order="C"):
+            part += column * column
+    return np.asarray(total / 2)
 
 
 def _exponent(largest: Any) -> int:

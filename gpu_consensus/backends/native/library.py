@@ -54,6 +54,12 @@ _SIGNATURES = {
     "merge_cells": ("v", "piipippipp"),
     "merge_cells_scratch": ("i", "iii"),
     "tilo_sweep": ("i", "pippppip"),
+    "kmeans_nearest": ("v", "ipipiiiipp"),
+    "kmeans_nearest_scratch": ("i", "iii"),
+    "kmeans_draw": ("v", "ipiippiiidiippp"),
+    "kmeans_draw_scratch": ("i", "iiii"),
+    "kmeans_lloyd": ("v", "ipiipidipiiipppp"),
+    "kmeans_lloyd_scratch": ("i", "iiii"),
 }
 _KINDS = {
     "p": ctypes.c_void_p,

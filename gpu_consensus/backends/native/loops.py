@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.native.kmeans import draw_starts as draw_starts
+from gpu_consensus.backends.native.kmeans import lloyd_starts as lloyd_starts
+from gpu_consensus.backends.native.kmeans import nearest_rows as nearest_rows
 from gpu_consensus.backends.native.layout import (
     Array,
     address,
