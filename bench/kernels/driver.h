@@ -52,11 +52,13 @@ typedef struct {
     uint64_t* marks;
     void *own, *similarity, *left, *right;
     char *before, *after;
-    uint16_t *small, *distance;
-    int64_t small_width, similarity_size, n_left, n_right;
+    uint8_t *small, *unit, *raised;
+    uint16_t* distance;
+    int64_t *lookup_parts, *lookup_rows;
+    int64_t n_lookups, small_width, similarity_size, n_left, n_right;
     /* outputs */
     char* assignment;
-    float *best, *gaps, *enter, *stay, *spread, *level;
+    float *best, *gaps, *enter, *stay, *spread, *level, *lowest;
     double *scores, *entropy;
     int64_t *counts, *total, *found, *sums[4], *sizes, *members, *order, *moves;
     int64_t *left_sums, *boundary;

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -93,8 +94,8 @@ class BestStart:
         self.sample: npt.NDArray[np.intp] | None = None
         self.ensemble: Ensemble | Sample = ensemble
         self.rows, self.rule = rows, rule
-        if len(self.labelled) > MOST_OBJECTS and rule.can_restrict:
-            self._draw_sample(ensemble)
+        if len(self.labelled) > MOST_OBJECTS and rule.restricted is not None:
+            self._draw_sample(ensemble, rule.restricted)
         self.search = Search(
             self.rows,
             self.rule,
@@ -108,7 +109,9 @@ class BestStart:
             saved.searching = n_generations(options.generations, len(self.labelled))
         self.state = saved.searching
 
-    def _draw_sample(self, ensemble: Ensemble) -> None:
+    def _draw_sample(
+        self, ensemble: Ensemble, restricted: Callable[[Any], Rule]
+    ) -> None:
         """Go on with a sample of the objects, drawn by the seed."""
         key = (*self.seed.spawn_key, 2**31 - 1)
         rng = np.random.default_rng(
@@ -117,7 +120,7 @@ class BestStart:
         chosen = rng.choice(self.labelled, MOST_OBJECTS, replace=False, shuffle=False)
         self.sample = np.sort(chosen)
         self.ensemble = take_sample(ensemble, self.sample)
-        self.rule = self.rule.restricted(self.ensemble)
+        self.rule = restricted(self.ensemble)
         blocks = self.all_rows.blocks
         self.rows = LocalRows(
             CodeBlocks(
@@ -179,7 +182,7 @@ class BestStart:
             return self.search.starts(seeds)
         seeded = seed_starts(
             options.init,
-            self.ensemble,
+            cast(Ensemble, self.ensemble),
             self.rows,
             backend,
             self.rule,
@@ -201,7 +204,7 @@ class BestStart:
         return assignment if self.sample is None else assignment[:, self.sample]
 
     def _assign_all(self, assignment: Any) -> FloatArray:
-        """Put all objects where the winner on the sample would; return the objective."""
+        """Put all objects where the winner of the sample would; return its objective."""
         rows, backend = self.all_rows, self.all_rows.blocks.backend
         self.rows.start(assignment)
         tally = self.rows.take([0])

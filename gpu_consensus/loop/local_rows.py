@@ -108,7 +108,8 @@ class LocalRows:
     def held(self, restarts: list[int]) -> Assignment:
         """Return the assignments of restarts at work, (m, n), where they are."""
         places = [self._restarts.index(q) for q in restarts]
-        return self._current[places]
+        found: Assignment = self._current[places]
+        return found
 
     def count_cells(
         self, cells: Assignment, n_cells: int

@@ -91,7 +91,7 @@ def merge_entropies(
     size = segments.sum(n)
 
     def grow(x: IntArray, y: IntArray) -> IntArray:
-        return whole[x + y] - whole[x] - whole[y]
+        return np.asarray(whole[x + y] - whole[x] - whole[y])
 
     def costs(a: int, others: IntArray) -> FloatArray:
         labels = np.flatnonzero(n[:, a])  # what the other lacks adds nothing

@@ -68,12 +68,8 @@ class Rule(Protocol):
     smoothed: TableRecipe | None = None
     """The recipe of a table without infinite costs, for the first steps of a search."""
 
-    can_restrict: bool = False
-    """Whether there is a form of it for some of the objects, ``restricted``."""
-
-    def restricted(self, sample: Any) -> Rule:
-        """Return the same rule for some objects, which have the same labels."""
-        raise NotImplementedError
+    restricted: Callable[[Any], Rule] | None = None
+    """Returns the same rule for some objects, a :class:`best_start.Sample`."""
 
     def table(
         self, counts: Counts, absent: Counts | None = None

@@ -136,7 +136,9 @@ class Search:
                 state.is_done = True
                 break
             key = (*seed.spawn_key, 2**31 + state.generation)
-            rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=key))
+            rng = np.random.default_rng(
+                np.random.SeedSequence(seed.entropy, spawn_key=key)
+            )
             children = self._children(self._pairs(population, rng))
             population = self._fittest(self._joined([population, children]))
             best, last = float(population.objective[0]), state.best[-1]
@@ -301,9 +303,7 @@ class Search:
             )
             tally = self.rows.take(active)
 
-    def _judge(
-        self, active: list[int], tally: Tally, objective: FloatArray
-    ) -> Tally:
+    def _judge(self, active: list[int], tally: Tally, objective: FloatArray) -> Tally:
         found = self.rule.objective(tally.counts, tally.absent)
         worse = ~(found < objective)
         objective[~worse] = found[~worse]

@@ -197,11 +197,10 @@ class KccRule(Rule):
             )
         if formula.recipe == "H":
             self.smoothed = self.parts._replace(utility="H_SMOOTH")
+        self.restricted = self._restricted
         self.fingerprint = self._fingerprint()
 
-    can_restrict = True
-
-    def restricted(self, sample: Any) -> KccRule:
+    def _restricted(self, sample: Any) -> KccRule:
         """Return the rule of some objects; weights stay those of all."""
         return KccRule(sample, self.formula, self.weights, label_sums=self._label_sums)
 

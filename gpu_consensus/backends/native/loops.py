@@ -116,7 +116,7 @@ def merge_cells(
     weights = dense("weights", weights, np.float64, (n_partitions,))
     whole = dense("whole", whole, np.int64, (None,))
     n_labels, n_cells = counts.shape
-    if n_cells == 0 or not 1 <= n_clusters:
+    if n_cells == 0 or not n_clusters >= 1:
         raise ValueError(
             f"counts has {n_cells} cells and n_clusters={n_clusters}; both should be 1 "
             "or more."

@@ -5,14 +5,12 @@
 #define SUM_NUMBER double
 #define SUM_VECTOR gpc_doubles
 #define SUM_CODE uint8_t
-#define SUM_START 0
 #include "sum_rows.h"
 
 #define SUM_NAME double_u16
 #define SUM_NUMBER double
 #define SUM_VECTOR gpc_doubles
 #define SUM_CODE uint16_t
-#define SUM_START 0
 #include "sum_rows.h"
 
 static int64_t tile_of(int64_t width, int64_t n_rows) {
