@@ -27,6 +27,15 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from gpu_consensus.backends.native import library
+from gpu_consensus.backends.native.threads import for_each
+
+__all__ = [
+    "compiled_form",
+    "compiled_loops",
+    "fastest",
+    "for_each",
+    "has_compiled_loops",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _allowed = True  # by compiled_loops

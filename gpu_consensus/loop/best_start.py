@@ -175,11 +175,18 @@ class BestStart:
             assignment, objective, *_ = self.saved.state
             return Answers(backend.to_device(assignment), objective)
         if not isinstance(options.init, str):
-            given = self._given()
+            given = self._encoded(options.init)
             return self.search.look_around(backend.to_device(given))
         seeds = self.seed.spawn(options.n_init)
         if options.init in MERGED:
-            return self.search.starts(seeds)
+            merged = self.search.starts(seeds)
+            if options.also is None:
+                return merged
+            # before the others, so that it is among those that evolve
+            extra = self._encoded(options.also())
+            return self.search.joined(
+                [self.search.look_around(backend.to_device(extra)), merged]
+            )
         seeded = seed_starts(
             options.init,
             cast(Ensemble, self.ensemble),
@@ -192,19 +199,20 @@ class BestStart:
             seeds,
         )
         self.rows.start(seeded)
-        return self.search.look_around(
-            backend.xp.stack([self.rows.assignment(q) for q in range(len(seeded))])
-        )
+        everyone = list(range(len(seeded)))
+        self.rows.take(everyone)
+        return self.search.look_around(self.rows.held(everyone))
 
-    def _given(self) -> npt.NDArray[Any]:
+    def _encoded(self, labels: Any) -> npt.NDArray[Any]:
+        """Return an assignment (1, m) of the objects that are searched."""
         n_clusters, skip = self.rows.n_clusters, self.all_rows.skip
         n_samples = self.all_rows.blocks.n_samples
-        assignment = encode_init(self.options.init, n_samples, n_clusters)
+        assignment = encode_init(labels, n_samples, n_clusters)
         assignment[:, skip] = n_clusters
         return assignment if self.sample is None else assignment[:, self.sample]
 
     def _assign_all(self, assignment: Any) -> FloatArray:
-        """Put all objects where the winner of the sample would; return its objective."""
+        """Put all objects where the winner of the sample would; return the cost."""
         rows, backend = self.all_rows, self.all_rows.blocks.backend
         self.rows.start(assignment)
         tally = self.rows.take([0])

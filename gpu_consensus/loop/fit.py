@@ -53,6 +53,8 @@ class LoopOptions:
     checkpoint: str | os.PathLike[str] | None = None
     refine: bool | str = False
     search: bool | str | int = False
+    also: Callable[[], npt.NDArray[Any]] | None = None
+    """Makes labels (n,) that compete with merged starts, -1 for none."""
 
     def check(self) -> None:
         """Raise an error for an option that is out of its bounds."""

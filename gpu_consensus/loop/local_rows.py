@@ -100,7 +100,7 @@ class LocalRows:
         self._stored = {}
         self._restarts = list(range(len(assignment)))
         self._current = assignment
-        self._previous = backend.xp.empty_like(assignment)
+        self._previous = backend.xp.empty(assignment.shape, assignment.dtype)
         self._counts = backend.to_device(counts)
         self._absent = None if absent is None else backend.to_device(absent)
         return self.take(self._restarts)
@@ -380,10 +380,9 @@ class LocalRows:
 
     def labels(self, restart: int) -> Assignment:
         """See :class:`Rows`."""
-        return np.array(to_host(self.assignment(restart)))
+        return np.array(to_host(self._assignment(restart)))
 
-    def assignment(self, restart: int) -> Any:
-        """Return the assignment (n,) of a restart, where it is."""
+    def _assignment(self, restart: int) -> Any:
         if restart in self._restarts:
             return self._current[self._restarts.index(restart)]
         return self._stored[restart]
@@ -402,7 +401,7 @@ class LocalRows:
 
     def counts(self, restart: int) -> Counts:
         """Return the counts of one restart, (S, K), on the host."""
-        single = self.assignment(restart)[None]
+        single = self._assignment(restart)[None]
         counts: Counts = self.blocks.backend.to_host(
             self.blocks.count(single, self.n_clusters)
         )

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.native.threads import for_each
+from gpu_consensus.backends.host_loops import for_each
 from gpu_consensus.backends.numpy import smallest_unsigned
 from gpu_consensus.loop.exact_step import half_edge, price_tables
 from gpu_consensus.loop.lloyd import fill_empty
@@ -104,7 +104,7 @@ class Search:
             self.rows.start(some)
             tally = self.rows.take(list(range(len(some))))
             parts.append(self._local(tally))
-        return self._joined(parts)
+        return self.joined(parts)
 
     def evolve(
         self,
@@ -140,14 +140,14 @@ class Search:
                 np.random.SeedSequence(seed.entropy, spawn_key=key)
             )
             children = self._children(self._pairs(population, rng))
-            population = self._fittest(self._joined([population, children]))
+            population = self._fittest(self.joined([population, children]))
             best, last = float(population.objective[0]), state.best[-1]
             state.best.append(best)
             state.waited = 0 if last - best > _FALL * abs(last) else state.waited + 1
             state.n_children += len(children.objective)
             state.generation += 1
-            after_generation(self._joined([population, rest]))
-        everything = self._joined([population, rest])
+            after_generation(self.joined([population, rest]))
+        everything = self.joined([population, rest])
         order = np.argsort(everything.objective, kind="stable")
         return self._chosen(everything, order)
 
@@ -181,7 +181,7 @@ class Search:
         parts = []
         for begin in range(0, len(overlays), self.together):
             parts.append(self._merged(overlays[begin : begin + self.together]))
-        return self._joined(parts)
+        return self.joined(parts)
 
     def _merged(self, overlays: list[Any]) -> Answers:
         """Keep the largest cells of each overlay, merge them to K, and look around."""
@@ -328,13 +328,18 @@ class Search:
         there = self.backend.to_device(places)
         return Answers(answers.assignment[there], answers.objective[places])
 
-    def _joined(self, parts: list[Answers]) -> Answers:
+    def joined(self, parts: list[Answers]) -> Answers:
+        """Return several answers as one, in order."""
         if len(parts) == 1:
             return parts[0]
-        return Answers(
-            self.backend.xp.concatenate([part.assignment for part in parts]),
-            np.concatenate([part.objective for part in parts]),
-        )
+        objective = np.concatenate([part.objective for part in parts])
+        shape = (len(objective), self.rows.blocks.n_samples)
+        whole = self.backend.xp.empty(shape, dtype=parts[0].assignment.dtype)
+        begin = 0
+        for part in parts:
+            whole[begin : begin + len(part.objective)] = part.assignment
+            begin += len(part.objective)
+        return Answers(whole, objective)
 
 
 def _add_cells(

@@ -17,8 +17,9 @@ def ivc(
     n_clusters: int,
     *,
     weights: Any = None,
-    init: Any = "partition",
-    n_init: int = 100,
+    init: Any = "auto",
+    n_init: int = 10,
+    search: bool | str | int = "auto",
     max_iter: int = 100,
     on_unlabelled: str = "raise",
     backend: str | Backend = "auto",
@@ -40,8 +41,10 @@ def ivc(
         The basic partitions; missing labels neither agree nor contradict.
     n_clusters : int
         Clusters of the consensus.
-    n_init : int, default 100
-        Starts, drawn from the basic partitions and run together.
+    n_init : int, default 10
+        Starts, run together.
+    search : {"auto", False} or int, default "auto"
+        As in :func:`kcc`.
     weights, init, max_iter, on_unlabelled, backend, n_jobs, memory_limit
         As in :func:`kcc`.
     checkpoint, random_state, progress
@@ -67,6 +70,6 @@ def ivc(
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
-    loop = LoopOptions(init, n_init, max_iter, checkpoint)
+    loop = LoopOptions(init, n_init, max_iter, checkpoint, search=search)
     task = open_task("ivc", ensemble, n_clusters, shared, loop=loop)
     return task.fit(IvcRule(task.given, task.given_weights, task.backend.label_sums))

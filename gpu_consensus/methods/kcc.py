@@ -72,11 +72,22 @@ def kcc(
         mean NMI with the others, divided by the largest. Both are taken from at most
         100,000 objects, drawn by ``random_state``; ``details`` has the ``weights``
         and how many objects it were, ``weights_objects``.
-    init : {"partition", "random", "careful"} or label vector, default "partition"
-        First centroids of a start: clusters of a random basic partition; random
-        objects; objects drawn far from each other; or given labels (then one start).
+    init : {"auto", "merge", "partition", "random", "careful"} or labels, default "auto"
+        How a start begins. "auto" and "merge": the clusters of a random basic partition
+        (of two that meet, where one has few), merged to ``n_clusters`` by the pairs
+        that raise the objective least. "partition": some clusters of a random basic
+        partition; "random": random objects; "careful" or "k-means++": objects drawn far
+        from each other; or given labels (then one start).
     n_init : int, default 10
-        Starts, run together; the lowest objective wins.
+        Starts, run together; the lowest objective wins. A search evolves from the first
+        ten, further ones compete at the end.
+    search : {"auto", False} or int, default "auto"
+        Generations of a search: ten overlays each, of two answers or of an answer and a
+        basic partition, merged to ``n_clusters``, and the ten best answers go on. It
+        ends after some generations without a fall. "auto": 16 at most, 8 from 5,000
+        objects on, with ``init="auto"`` only. Beyond 200,000 objects starts and search
+        look at so many of them, drawn by ``random_state``, and the winner goes on with
+        all. ``details["search"]`` tells what was tried.
     max_iter : int, default 100
         Most iterations of a start, and most steps of refinement with ``refine=True``.
     refine : {"auto", True, False}, default "auto"

@@ -38,8 +38,9 @@ def lce(
     *,
     label_objects: int = 100_000,
     weights: Any = None,
-    init: Any = "partition",
+    init: Any = "auto",
     n_init: int = 10,
+    search: bool | str | int = "auto",
     max_iter: int = 100,
     on_unlabelled: str = "raise",
     backend: str | Backend = "auto",
@@ -72,6 +73,8 @@ def lce(
         ``random_state``. ``details["label_objects"]`` says how many they were.
     n_init : int, default 10
         Starts, run together.
+    search : {"auto", False} or int, default "auto"
+        As in :func:`kcc`.
     weights, init, max_iter, on_unlabelled, backend, n_jobs, memory_limit
         As in :func:`kcc`. A matrix of 40 S^2 bytes, S the labels of all partitions, has
         to fit ``memory_limit``, by default what the machine has free.
@@ -113,7 +116,7 @@ def lce(
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
-    loop = LoopOptions(init, n_init, max_iter, checkpoint)
+    loop = LoopOptions(init, n_init, max_iter, checkpoint, search=search)
     task = open_task("lce", ensemble, n_clusters, shared, loop=loop)
     labels = task.label_contingency(label_objects)
     alike = connected_triples(labels, vote_weights(task.weights))

@@ -21,8 +21,9 @@ def qmi(
     n_clusters: int,
     *,
     weights: Any = None,
-    init: Any = "partition",
+    init: Any = "auto",
     n_init: int = 10,
+    search: bool | str | int = "auto",
     max_iter: int = 100,
     refine: bool | str = "auto",
     on_unlabelled: str = "raise",
@@ -49,6 +50,8 @@ def qmi(
     n_init : int, default 10
         Starts, run together.
     refine : {"auto", True, False}, default "auto"
+        As in :func:`kcc`.
+    search : {"auto", False} or int, default "auto"
         As in :func:`kcc`.
     weights, init, max_iter, on_unlabelled, backend, n_jobs, memory_limit
         As in :func:`kcc`.
@@ -83,7 +86,7 @@ def qmi(
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
-    loop = LoopOptions(init, n_init, max_iter, checkpoint, refine)
+    loop = LoopOptions(init, n_init, max_iter, checkpoint, refine, search)
     task = open_task("qmi", ensemble, n_clusters, shared, loop=loop)
     _, formula, _ = parse_utility("c")
     rule = KccRule(
@@ -94,8 +97,13 @@ def qmi(
     )
     result = task.fit(rule)
     scale = int(np.count_nonzero(task.given_weights))
+    details = dict(result.details)
+    if "search" in details:
+        found = [scale * objective for objective in details["search"]["objective"]]
+        details["search"] = {**details["search"], "objective": found}
     return replace(
         result,
+        details=details,
         objective=scale * result.objective,
         history=scale * result.history,
         value=2 * scale * result.value,

@@ -31,14 +31,18 @@ from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray, IntArray
 from gpu_consensus.util.weights import are_equal
 
+_FEW_LABELS = 4000  # of all partitions, up to which a spectral start is cheap
+_MATRICES = 5  # of labels by labels, that it has in memory
+
 
 def sec(
     ensemble: Any,
     n_clusters: int,
     *,
     weights: Any = None,
-    init: Any = "partition",
-    n_init: int = 20,
+    init: Any = "auto",
+    n_init: int = 10,
+    search: bool | str | int = "auto",
     max_iter: int = 100,
     on_unlabelled: str = "raise",
     backend: str | Backend = "auto",
@@ -61,13 +65,16 @@ def sec(
         (Theorem 5).
     n_clusters : int
         Clusters of the consensus.
-    n_init : int, default 20
+    n_init : int, default 10
         Starts, run together.
-    init : {"partition", "random", "spectral"} or label vector, default "partition"
-        As in :func:`kcc`; "careful" is refused. "spectral" is a single start: k-means
-        on the leading singular vectors of the labels, objects weighed as above, by
-        their S x S products, S the labels of all partitions, from at most 100,000
-        objects drawn by ``random_state``.
+    init : str or labels, default "auto"
+        As in :func:`kcc`, but for "careful". "spectral" is a single start: k-means on
+        the leading singular vectors of the labels, objects weighed as above, by their
+        S x S products, S the labels of all partitions, from at most 100,000 objects
+        drawn by ``random_state``. "auto" adds it to the merged starts where S <= 4,000
+        and ``memory_limit`` has room for it.
+    search : {"auto", False} or int, default "auto"
+        As in :func:`kcc`.
     weights, max_iter, on_unlabelled, backend, n_jobs, memory_limit
         As in :func:`kcc`; partitions have no weights in this method,
         and those that differ are refused.
@@ -134,12 +141,26 @@ def sec(
     )
     is_spectral = isinstance(init, str) and init == "spectral"
     loop = LoopOptions(
-        "partition" if is_spectral else init, n_init, max_iter, checkpoint
+        "partition" if is_spectral else init,
+        n_init,
+        max_iter,
+        checkpoint,
+        search=search,
     )
     task = open_task("sec", ens, n_clusters, shared, loop=loop)
     if is_spectral:
         task = replace(task, loop=replace(loop, init=_spectral_labels(task)))
+    elif _is_cheap(task):
+        task = replace(task, loop=replace(loop, also=lambda: _spectral_labels(task)))
     return task.fit(SecRule(task.given, task.backend.label_sums))
+
+
+def _is_cheap(task: Task) -> bool:
+    """Whether a spectral start costs little, and fits the memory that is allowed."""
+    n_labels = len(task.given.marginals)
+    allowed = task.memory_limit
+    fits = allowed is None or _MATRICES * 8 * n_labels**2 <= allowed
+    return n_labels <= _FEW_LABELS and fits
 
 
 def _spectral_labels(task: Task) -> npt.NDArray[np.intp]:
