@@ -62,7 +62,7 @@ def whole_x_log2_x(counts: Counts, segments: Segments) -> IntArray:
 
     They are multiples of a power of two, as small as float64 can hold the largest.
     """
-    most = int(segments.sum(segments.present(counts)).sum(axis=1).max(initial=1))
+    most = int(segments.sum(counts).sum(axis=1).max(initial=1))
     exact = x_log2_x(np.arange(most + 1))
     bits = _BITS - int(exact[-1] + 1).bit_length()
     return np.rint(np.ldexp(exact, bits)).astype(np.int64)
@@ -123,17 +123,18 @@ def _merge_squares(
     segments, n_cells = merging.segments, counts.shape[1]
     n = segments.present(counts).astype(np.float64)
     # products of counts are whole numbers that float64 holds, in whatever order added
-    products = np.empty((len(segments.sizes), n_cells, n_cells))
-    for i, (begin, end) in enumerate(
-        zip(segments.starts, segments.missing, strict=True)
-    ):
-        products[i] = n[begin:end].T @ n[begin:end]
     below = merging.below(counts, absent).astype(np.float64)
     weights = merging.weights[:, None]
-    if merging.kind == "square" and (below == below[0]).all():
+    alike = (weights == weights[0]).all() and (below == below[0]).all()
+    if merging.kind == "square" and alike:
         # no label is missing: partitions have one size, and their squares add up
-        products = np.cumsum(weights[:, :, None] * products, axis=0)[-1:]
-        below, weights = below[:1], np.ones((1, 1))
+        products = (n.T @ n)[None]
+        below, weights = below[:1], weights[:1]
+    else:
+        products = np.empty((len(segments.sizes), n_cells, n_cells))
+        for i, begin in enumerate(segments.starts):
+            part = n[begin : segments.missing[i]]
+            products[i] = part.T @ part
     square = np.ascontiguousarray(np.diagonal(products, axis1=1, axis2=2))
 
     def total(a: FloatArray, under: FloatArray) -> FloatArray:

@@ -348,6 +348,7 @@ def _add_cells(
     """Add the counts (S, C, M) of cells up to those of their clusters, (S, C, K)."""
     total = np.zeros((*counts.shape[:2], n_clusters), dtype=np.int64)
     for c, name in enumerate(names):
-        for cell, k in enumerate(name.tolist()):
-            total[:, c, k] += counts[:, c, cell]
+        order = np.argsort(name, kind="stable")
+        clusters, starts = np.unique(name[order], return_index=True)
+        total[:, c, clusters] = np.add.reduceat(counts[:, c, order], starts, axis=1)
     return total

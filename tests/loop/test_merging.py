@@ -114,7 +114,7 @@ def test_wrong_shapes_are_refused_before_c():
         merge(counts[1:], ens.offsets, weights, whole, 2)
     with pytest.raises(ValueError, match="weights has shape"):
         merge(counts, ens.offsets, weights[1:], whole, 2)
-    with pytest.raises(ValueError, match="whole should reach"):
+    with pytest.raises(ValueError, match="whole reach"):
         merge(counts, ens.offsets, weights, whole[:5], 2)
     with pytest.raises(ValueError, match="n_clusters=0"):
         merge(counts, ens.offsets, weights, whole, 0)

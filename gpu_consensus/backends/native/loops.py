@@ -115,26 +115,25 @@ def merge_cells(
     counts = dense("counts", counts, np.int64, (int(offsets[-1]), None))
     weights = dense("weights", weights, np.float64, (n_partitions,))
     whole = dense("whole", whole, np.int64, (None,))
-    n_labels, n_cells = counts.shape
-    if n_cells == 0 or not n_clusters >= 1:
+    check_offsets("offsets", offsets, len(counts))
+    n_rows, n_cells = counts.shape
+    if n_cells == 0 or n_clusters < 1:
         raise ValueError(
             f"counts has {n_cells} cells and n_clusters={n_clusters}; both should be 1 "
             "or more."
         )
-    partition_of = np.repeat(np.arange(n_partitions, dtype=np.int32), np.diff(offsets))
-    partition_of[offsets[1:] - 1] = -1
-    if counts.min() < 0 or counts[: offsets[1]].sum() >= 2**31:
-        raise ValueError("counts should be 0 or more and less than 2^31 in all.")
-    members = np.add.reduceat(counts * (partition_of >= 0)[:, None], offsets[:-1])
-    if members.sum(axis=1).max() >= len(whole):
-        raise ValueError("whole should reach to the number of members of all cells.")
+    if counts.min() < 0 or np.add.reduceat(counts.sum(axis=1), offsets[:-1]).max() >= (
+        min(len(whole), 2**31)
+    ):
+        raise ValueError(
+            "counts should be 0 or more, and whole reach to the number of all members."
+        )
     name = np.empty(n_cells, dtype=np.int64)
-    memory, place = scratch(call.merge_cells_scratch(n_cells, n_labels, n_partitions))
+    memory, place = scratch(call.merge_cells_scratch(n_cells, n_rows, n_partitions))
     call.merge_cells(
         address(counts),
         n_cells,
-        n_labels,
-        address(partition_of),
+        address(offsets),
         n_partitions,
         address(weights),
         address(whole),

@@ -1,106 +1,136 @@
 /* Merge cells until so many clusters are left, each time the pair that costs least: the
    merges of gpu_consensus/loop/merging.py for entropies, the same bits.
 
-   counts (M, S): members of a cell with each label; a merge of cells a and b costs in
-   partition i g(n_a + n_b) - g(n_a) - g(n_b) less the same over the labels, where n are
-   the members present in it and g = x log2 x, in whole numbers (a table). Only labels
-   that both have add something, so that every cell keeps a list of those it has. Sums
+   A merge of cells a and b costs in partition i g(n_a + n_b) - g(n_a) - g(n_b) less the
+   same over its labels, where n are the members present in it and g = x log2 x in whole
+   numbers (a table). Only labels that both have add something, and few cells have a
+   label: every label keeps a list of them, and every cell one of its labels. Sums
    within a partition are those of whole numbers, and partitions are added in order. */
 #include "native.h"
 
 typedef struct {
-    int32_t* counts; /* (M, S) */
-    int64_t* sizes;  /* (M, r) */
-    int32_t* lists;  /* (M, S): labels that a cell has, in any order */
-    int64_t* lengths;
-    int64_t* shared; /* (r) */
+    int32_t* counts; /* (S, M): members with each label */
+    int32_t* owners; /* (S, M): the cells that have a label, in any order */
+    int32_t* n_owners;
+    int32_t* labels;   /* (M, S): the labels of a cell, ascending */
+    int64_t* n_labels; /* (M) */
+    int64_t* sizes;    /* (M, r) */
+    int64_t* shared;   /* (M) */
     const int64_t* whole;
-    const int32_t* partition_of;
+    const int64_t* offsets;
     const double* weights;
-    int64_t n_labels, n_partitions;
+    int64_t n_cells, n_rows, n_partitions;
 } cells;
 
-static double growth(const cells* all, int64_t a, int64_t b) {
-    if (all->lengths[b] < all->lengths[a]) {
-        const int64_t swapped = a;
-        a = b;
-        b = swapped;
-    }
-    const int64_t* g = all->whole;
-    const int32_t *own = all->counts + a * all->n_labels,
-                  *other = all->counts + b * all->n_labels;
-    const int32_t* list = all->lists + a * all->n_labels;
-    memset(all->shared, 0, (size_t)all->n_partitions * 8);
-    for (int64_t t = 0; t < all->lengths[a]; ++t) {
-        const int32_t s = list[t];
-        const int64_t x = own[s], y = other[s];
-        if (y) all->shared[all->partition_of[s]] += g[x + y] - g[x] - g[y];
-    }
-    double total = 0;
-    for (int64_t i = 0; i < all->n_partitions; ++i) {
-        const int64_t x = all->sizes[a * all->n_partitions + i];
-        const int64_t y = all->sizes[b * all->n_partitions + i];
-        total += all->weights[i] * (double)(g[x + y] - g[x] - g[y] - all->shared[i]);
-    }
-    return total;
+GPC_INLINE int64_t growth(const int64_t* g, int64_t x, int64_t y) {
+    return g[x + y] - g[x] - g[y];
 }
 
-/* put cell y into cell x */
-static void join(const cells* all, int64_t x, int64_t y) {
-    int32_t *into = all->counts + x * all->n_labels,
-            *from = all->counts + y * all->n_labels;
-    int32_t *list = all->lists + x * all->n_labels,
-            *other = all->lists + y * all->n_labels;
-    for (int64_t t = 0; t < all->lengths[y]; ++t) {
-        const int32_t s = other[t];
-        if (!into[s]) list[all->lengths[x]++] = s;
-        into[s] += from[s];
+/* Write what merging cell x with every other one costs. */
+static void price(const cells* all, int64_t x, double* cost) {
+    const int64_t n_cells = all->n_cells;
+    const int32_t *label = all->labels + x * all->n_rows,
+                  *last = label + all->n_labels[x];
+    for (int64_t b = 0; b < n_cells; ++b) cost[b] = 0;
+    for (int64_t i = 0; i < all->n_partitions; ++i) {
+        memset(all->shared, 0, (size_t)n_cells * 8);
+        for (; label < last && *label < all->offsets[i + 1]; ++label) {
+            const int32_t* row = all->counts + *label * n_cells;
+            const int32_t* owner = all->owners + *label * n_cells;
+            const int64_t own = row[x];
+            for (int32_t t = 0; t < all->n_owners[*label]; ++t)
+                all->shared[owner[t]] += growth(all->whole, own, row[owner[t]]);
+        }
+        const int64_t size = all->sizes[x * all->n_partitions + i];
+        for (int64_t b = 0; b < n_cells; ++b) {
+            const int64_t other = all->sizes[b * all->n_partitions + i];
+            cost[b] += all->weights[i] *
+                       (double)(growth(all->whole, size, other) - all->shared[b]);
+        }
     }
+}
+
+/* Put cell y into cell x; spare: room for the labels of both. */
+static void join(const cells* all, int64_t x, int64_t y, int32_t* spare) {
+    const int64_t n_cells = all->n_cells;
+    int32_t *a = all->labels + x * all->n_rows, *b = all->labels + y * all->n_rows;
+    const int32_t *a_end = a + all->n_labels[x], *b_end = b + all->n_labels[y];
+    int32_t* out = spare;
+    while (a < a_end || b < b_end) {
+        const int32_t s = b == b_end || (a < a_end && *a < *b) ? *a : *b;
+        int32_t *row = all->counts + s * n_cells, *owner = all->owners + s * n_cells;
+        if (b < b_end && *b == s) {
+            int32_t t = 0;
+            while (owner[t] != y) ++t;
+            if (row[x])
+                owner[t] = owner[--all->n_owners[s]];
+            else
+                owner[t] = (int32_t)x;
+            row[x] += row[y];
+            row[y] = 0;
+            ++b;
+        }
+        if (a < a_end && *a == s) ++a;
+        *out++ = s;
+    }
+    all->n_labels[x] = out - spare;
+    memcpy(all->labels + x * all->n_rows, spare, (size_t)(out - spare) * 4);
     for (int64_t i = 0; i < all->n_partitions; ++i)
         all->sizes[x * all->n_partitions + i] += all->sizes[y * all->n_partitions + i];
 }
 
 /* Bytes of scratch that gpc_merge_cells needs. */
-GPC_API int64_t gpc_merge_cells_scratch(int64_t n_cells, int64_t n_labels,
-                                  int64_t n_partitions) {
-    return 8 * n_cells * n_cells + 8 * (n_cells + 1) * n_partitions + 8 * n_cells +
-           8 * n_cells * n_labels;
+GPC_API int64_t gpc_merge_cells_scratch(int64_t n_cells, int64_t n_rows,
+                                        int64_t n_partitions) {
+    return 8 * n_cells * (n_cells + 1) + 8 * n_cells * n_partitions + 16 * n_cells +
+           12 * n_cells * n_rows + 8 * n_rows;
 }
 
 /* Merge the cells of counts (S, M) to n_clusters.
 
-   whole: g at every number of members, in whole numbers; partition_of (S): -1 for rows
-   of "missing", which do not count. name (M): the cell that each has gone into, the
-   lowest of them. */
-GPC_API void gpc_merge_cells(const int64_t* counts, int64_t n_cells, int64_t n_labels,
-                       const int32_t* partition_of, int64_t n_partitions,
-                       const double* weights, const int64_t* whole, int64_t n_clusters,
-                       int64_t* name, void* scratch) {
-    double* costs = scratch; /* (M, M), of a < b */
+   whole: g at every number of members, in whole numbers. name (M): the cell that each
+   has gone into, the lowest of them. */
+GPC_API void gpc_merge_cells(const int64_t* counts, int64_t n_cells,
+                             const int64_t* offsets, int64_t n_partitions,
+                             const double* weights, const int64_t* whole,
+                             int64_t n_clusters, int64_t* name, void* scratch) {
+    const int64_t n_rows = offsets[n_partitions];
+    double *costs = scratch, *cost = costs + n_cells * n_cells; /* (M, M), of a < b */
     cells all = {.whole = whole,
-                 .partition_of = partition_of,
+                 .offsets = offsets,
                  .weights = weights,
-                 .n_labels = n_labels,
+                 .n_cells = n_cells,
+                 .n_rows = n_rows,
                  .n_partitions = n_partitions};
-    all.sizes = (int64_t*)(void*)(costs + n_cells * n_cells);
+    all.sizes = (int64_t*)(void*)(cost + n_cells);
     all.shared = all.sizes + n_cells * n_partitions;
-    all.lengths = all.shared + n_partitions;
-    all.counts = (int32_t*)(void*)(all.lengths + n_cells);
-    all.lists = all.counts + n_cells * n_labels;
+    all.n_labels = all.shared + n_cells;
+    all.counts = (int32_t*)(void*)(all.n_labels + n_cells);
+    all.owners = all.counts + n_cells * n_rows;
+    all.labels = all.owners + n_cells * n_rows;
+    all.n_owners = all.labels + n_cells * n_rows;
+    int32_t* spare = all.n_owners + n_rows;
     memset(all.sizes, 0, (size_t)(n_cells * n_partitions) * 8);
-    memset(all.lengths, 0, (size_t)n_cells * 8);
-    for (int64_t s = 0; s < n_labels; ++s)
-        for (int64_t a = 0; a < n_cells; ++a) {
-            const int64_t n = partition_of[s] < 0 ? 0 : counts[s * n_cells + a];
-            all.counts[a * n_labels + s] = (int32_t)n;
-            if (!n) continue;
-            all.sizes[a * n_partitions + partition_of[s]] += n;
-            all.lists[a * n_labels + all.lengths[a]++] = (int32_t)s;
+    memset(all.n_labels, 0, (size_t)n_cells * 8);
+    for (int64_t i = 0; i < n_partitions; ++i)
+        for (int64_t s = offsets[i]; s < offsets[i + 1]; ++s) {
+            const int missing = s == offsets[i + 1] - 1;
+            int32_t* owner = all.owners + s * n_cells;
+            int32_t number = 0;
+            for (int64_t a = 0; a < n_cells; ++a) {
+                const int64_t n = missing ? 0 : counts[s * n_cells + a];
+                all.counts[s * n_cells + a] = (int32_t)n;
+                if (!n) continue;
+                owner[number++] = (int32_t)a;
+                all.sizes[a * n_partitions + i] += n;
+                all.labels[a * n_rows + all.n_labels[a]++] = (int32_t)s;
+            }
+            all.n_owners[s] = number;
         }
     for (int64_t a = 0; a < n_cells; ++a) {
         name[a] = a;
-        for (int64_t b = a + 1; b < n_cells; ++b)
-            costs[a * n_cells + b] = growth(&all, a, b);
+        price(&all, a, cost);
+        for (int64_t b = a + 1; b < n_cells; ++b) costs[a * n_cells + b] = cost[b];
     }
     for (int64_t left = n_cells; left > n_clusters; --left) {
         int64_t x = -1, y = -1;
@@ -113,12 +143,12 @@ GPC_API void gpc_merge_cells(const int64_t* counts, int64_t n_cells, int64_t n_l
                     y = b;
                 }
         }
-        join(&all, x, y);
+        join(&all, x, y, spare);
         for (int64_t b = 0; b < n_cells; ++b)
             if (name[b] == y) name[b] = x;
-        for (int64_t b = 0; b < n_cells; ++b) {
-            if (name[b] != b || b == x) continue;
-            costs[b < x ? b * n_cells + x : x * n_cells + b] = growth(&all, x, b);
-        }
+        price(&all, x, cost);
+        for (int64_t b = 0; b < n_cells; ++b)
+            if (name[b] == b && b != x)
+                costs[b < x ? b * n_cells + x : x * n_cells + b] = cost[b];
     }
 }
