@@ -3,14 +3,16 @@
 Each has a reference in NumPy, where the method that needs it lives. The form in C takes
 the same arguments and gives the same bits. It runs wherever it was built.
 
-==========  ======================================
+==========  =======================================
 loop        reference
-==========  ======================================
+==========  =======================================
 prices      ``loop.exact_step.numpy_prices``
 ipc_sweep   ``methods.ipc.sweep_objects``
 tilo_sweep  ``feedback.tilo.sweep``
 climber     ``methods.climbs.numpy_climber``
-==========  ======================================
+vote_round  ``methods.cumulative.numpy_vote_round``
+pair_sums   ``methods.bottleneck.numpy_pair_sums``
+==========  =======================================
 """
 
 from __future__ import annotations

@@ -13,9 +13,16 @@ from gpu_consensus.backends.host_loops import (
 )
 from gpu_consensus.backends.native import library
 from gpu_consensus.feedback import tilo
+from gpu_consensus.methods.bottleneck import numpy_pair_sums
+from gpu_consensus.methods.cumulative import numpy_vote_round
 from gpu_consensus.methods.ipc import sweep_objects
 
-REFERENCES = {"ipc_sweep": sweep_objects, "tilo_sweep": tilo.sweep}
+REFERENCES = {
+    "ipc_sweep": sweep_objects,
+    "tilo_sweep": tilo.sweep,
+    "vote_round": numpy_vote_round,
+    "pair_sums": numpy_pair_sums,
+}
 
 
 @pytest.mark.parametrize("loop", REFERENCES)
