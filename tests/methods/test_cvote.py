@@ -3,6 +3,7 @@
 import itertools
 import math
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import oracles
@@ -98,7 +99,11 @@ def winners(columns):
     return columns.argmax(axis=1)
 
 
-def literal_merges(total, n_clusters, reduction):
+def n_winners(columns):
+    return len(set(np.round(columns, 8).argmax(axis=1).tolist()))
+
+
+def literal_merges(total, n_clusters, reduction, passes_over=True):
     """Columns after the merges, which went together, and the information lost."""
     n = len(total)
     groups = [[c] for c in range(total.shape[1])]
@@ -115,11 +120,9 @@ def literal_merges(total, n_clusters, reduction):
                 for a, b in pairs
             ]
         ranked = [pairs[p] for p in np.argsort(np.round(cost, 8), kind="stable")]
-        enough = min(n_clusters, len(set(winners(columns))))
+        enough = min(n_clusters, n_winners(columns)) if passes_over else 0
         allowed = [
-            (a, b)
-            for a, b in ranked
-            if len(set(winners(added(columns, a, b)).tolist())) >= enough
+            (a, b) for a, b in ranked if n_winners(added(columns, a, b)) >= enough
         ]
         a, b = (allowed or ranked)[0]
         lost += (mass[a] + mass[b]) * js(columns, a, b)
@@ -132,25 +135,6 @@ def added(columns, a, b):
     both = columns.copy()
     both[:, a] += both[:, b]
     return np.delete(both, b, axis=1)
-
-
-def literal_fill(labels, columns, rows):
-    """Clusters without objects take the least sure object, with its equals."""
-    labels = labels.copy()
-    share = columns.max(axis=1) / columns.sum(axis=1)
-    for k in range(columns.shape[1]):
-        if k in labels:
-            continue
-        several = [
-            l
-            for l in range(len(labels))
-            if len({rows[m].tobytes() for m in np.flatnonzero(labels == labels[l])}) > 1
-        ]
-        least = min(share[l] for l in several)
-        near = [l for l in several if share[l] < least + 1e-7]
-        assume(len({rows[l].tobytes() for l in near}) == 1)
-        labels[(rows == rows[near[0]]).all(axis=1)] = k
-    return labels
 
 
 @given(
@@ -177,8 +161,7 @@ def test_cvote_is_the_literal_algorithm(seed, reduction, adaptive, k, weighted):
     for c, members in enumerate(groups):
         merged[members] = c
     assert result.details["merged"].tolist() == merged.tolist()
-    labels = literal_fill(winners(columns), columns, ens.labels)
-    assert result.labels.tolist() == labels.tolist()
+    assert result.labels.tolist() == winners(columns).tolist()
     assert result.objective == pytest.approx(lost, abs=1e-7)
     joint = columns / 30
     entropies = [
@@ -266,14 +249,48 @@ def test_labels_of_kept_objects_are_a_start():
     assert np.flatnonzero(result.labels < 0).tolist() == [4, 17]
 
 
-def test_a_merge_that_takes_the_objects_of_a_third_is_passed_over():
-    """Merging the nearest pair would outvote the third cluster everywhere."""
-    rng = np.random.default_rng(0)
-    rows = rng.integers(4, size=(60, 5))
-    result = gpc.cvote(rows, 2)
-    merged = gpc.cvote(rows).details["votes"] @ one_hot(result.details["merged"], 2)
-    assert same(result.labels, merged.argmax(axis=1))
+@pytest.mark.parametrize("reduction", ["aib", "js"])
+@pytest.mark.parametrize("seed", [2, 6, 10, 16])
+def test_a_merge_that_takes_the_objects_of_another_is_passed_over(seed, reduction):
+    """Merging the nearest pairs alone would leave one cluster to all objects."""
+    rows = np.random.default_rng(seed).integers(4, size=(60, 5))
+    total = gpc.cvote(rows).details["votes"]
+    plain, _, _ = literal_merges(total, 2, reduction, passes_over=False)
+    _, groups, _ = literal_merges(total, 2, reduction)
+    result = gpc.cvote(rows, 2, reduction=reduction)
+    merged = result.details["merged"]
+    assert [np.flatnonzero(merged == c).tolist() for c in range(2)] == [
+        sorted(group) for group in groups
+    ]
+    if reduction == "aib":
+        assert n_winners(plain) == 1
     assert result.n_clusters == 2
+
+
+def test_clusters_without_objects_take_those_that_are_least_sure():
+    """With their equals, the first of equals first; one to one votes are whole."""
+    n_filled = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n, r, m = rng.integers([8, 2, 3], [30, 7, 8]).tolist()
+        rows = np.repeat(rng.integers(m, size=(n, r)), 1 + seed % 2, axis=0)
+        k = int(gpc.Ensemble(rows).n_labels.max())
+        result = gpc.cvote(rows, k, alignment="binary")
+        votes = np.rint(result.details["votes"] * r).astype(int)
+        labels = votes.argmax(axis=1)
+        share = [Fraction(int(v.max()), int(v.sum())) for v in votes]
+        kinds = [row.tobytes() for row in rows]
+        for c in sorted(set(range(k)) - set(labels.tolist())):
+            several = [
+                l
+                for l in range(len(rows))
+                if len({kinds[x] for x in np.flatnonzero(labels == labels[l])}) > 1
+            ]
+            least = min(several, key=lambda l: share[l])
+            labels[[kind == kinds[least] for kind in kinds]] = c
+            n_filled += 1
+        assert result.labels.tolist() == labels.tolist()
+    assert n_filled > 10
 
 
 def test_a_sample_decides_and_all_objects_are_labelled():
