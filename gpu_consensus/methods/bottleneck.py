@@ -23,14 +23,11 @@ class Merged(NamedTuple):
     ----------
     merged : ndarray of shape (k,)
         The cluster after the merges of each before them.
-    labels : ndarray of shape (n,)
-        Of the objects: the cluster with most votes, the first of equals.
     before, after : float
         I(X; C) in bits, before and after the merges.
     """
 
     merged: npt.NDArray[np.intp]
-    labels: npt.NDArray[np.intp]
     before: float
     after: float
 
@@ -89,7 +86,7 @@ def merge_clusters(
         owners.merge(a, b)
         names[names == b] = a
     merged = np.searchsorted(alive, names)
-    return Merged(merged, merged[owners.owner], before, sums.information(alive))
+    return Merged(merged, before, sums.information(alive))
 
 
 class _Owners:

@@ -21,6 +21,8 @@ from gpu_consensus.util.checks import FloatArray, check_choice, check_int
 from gpu_consensus.util.memory import check_memory
 from gpu_consensus.util.weights import vote_weights
 
+_VOTERS = 5  # times the objects that decide on merges: votes are cheaper to learn
+
 
 def cvote(
     ensemble: Any,
@@ -68,9 +70,9 @@ def cvote(
         (agglomerative information bottleneck), or by average linkage of the
         Jensen-Shannon divergence. Ties go to the lowest pair.
     merge_objects : int, default 20_000
-        Where there are more objects, so many, drawn by ``random_state``, decide what
-        the labels vote for and which clusters are merged; all objects are then
-        labelled by these votes.
+        Where there are more objects, so many, drawn by ``random_state``, decide which
+        clusters are merged. What the labels vote for is learned from up to five times
+        as many, and all objects are labelled by these votes.
     weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
         As in :func:`kcc`; a partition's votes count by its weight. Nothing is drawn up
         to ``merge_objects`` objects.
@@ -83,8 +85,10 @@ def cvote(
         the objects that decide. ``details["votes"]``: (n_samples, clusters), before the
         merges; ``details["order"]``: the partitions in the order taken, the reference
         first; ``details["merged"]``: the cluster after the merges of each before them;
-        ``details["sampled"]``: None if all objects decided, else those that did,
-        ascending, and the rows of ``votes`` are theirs.
+        ``details["sampled"]``: None if all objects decided on merges, else those that
+        did, ascending, and the rows of ``votes`` are theirs;
+        ``details["voters"]``: None if the votes were learned from all objects, else
+        those from which they were.
 
     Notes
     -----
@@ -113,47 +117,63 @@ def cvote(
     task = open_task("cvote", ensemble, n_clusters, shared, finds_n_clusters=True)
     order, ens = _order(task), task.ensemble
     k, n = int(ens.n_labels[order[0]]), ens.n_samples
-    is_sample = n > merge_objects
-    n_rows = int(ens.offsets[-1]) if is_sample else 0
-    n_bytes = (32 * min(n, merge_objects) + 8 * n_rows + 48 * k) * k
+    n_voters, n_deciders = min(n, _VOTERS * merge_objects), min(n, merge_objects)
+    n_rows = int(ens.offsets[-1]) if n_voters < n else 0
+    most = max(24 * n_deciders, 8 * n_voters)  # in the merges, or while votes are cast
+    n_bytes = (8 * n_voters + most + 8 * n_rows + 48 * k) * k
     cure = "lower merge_objects, or use kcc, which needs less"
     check_memory("cvote", n_bytes, task.memory_limit, cure)
-    sample = None
-    if is_sample:
-        sample = np.sort(task.rng().choice(n, merge_objects, replace=False))
-        codes = np.stack([to_host(line)[sample] for line in ens.codes])
-    else:
+    voters, deciders = None, None
+    if n_deciders < n:
+        rng = task.rng()
+        voters, deciders = _draw(rng, n, n_voters), _draw(rng, n_voters, n_deciders)
+    if voters is None:
         codes = task.codes
+    else:
+        codes = np.stack([to_host(line)[voters] for line in ens.codes])
     threads = n_threads(n_jobs)
-    cast_by = cast(
+    votes, weight, tables = cast(
         codes,
         ens.n_labels,
         vote_weights(task.weights),
         order,
         alignment,
-        keep_tables=is_sample,
+        keep_tables=voters is not None,
         n_threads=threads,
     )
-    votes, weight = cast_by.votes, cast_by.weight
-    end = merge_clusters(votes, weight, task.n_clusters or k, reduction, threads)
-    if cast_by.tables is None:
-        labels, share = end.labels, _shares(votes, end.merged, end.labels)
+    shown, heavy = votes, weight
+    if deciders is not None:
+        shown, heavy = votes[deciders], weight[deciders]
+    end = merge_clusters(shown, heavy, task.n_clusters or k, reduction, threads)
+    if tables is None:
+        labels, share = _winners(_merge_columns(votes, end.merged))
     else:
-        labels, share = _label_all(task, cast_by.tables, end.merged)
+        labels, share = _label_all(task, tables, end.merged)
     if task.n_clusters is not None:
         _fill_clusters(task, labels, share)
-    votes /= weight[:, None]
+    shown /= heavy[:, None]
+    sampled = deciders
+    if voters is not None:
+        sampled = voters if deciders is None else voters[deciders]
     return task.result(
         labels,
         objective=end.before - end.after,
         value=end.after,
         details={
-            "votes": task.for_all_objects(votes) if sample is None else votes,
+            "votes": task.for_all_objects(shown) if sampled is None else shown,
             "order": task.useful[order],
             "merged": end.merged,
-            "sampled": None if sample is None else task.labelled[sample],
+            "sampled": None if sampled is None else task.labelled[sampled],
+            "voters": None if voters is None else task.labelled[voters],
         },
     )
+
+
+def _draw(
+    rng: np.random.Generator, n: int, number: int
+) -> npt.NDArray[np.int64] | None:
+    """Draw so many of n objects, ascending; None for all."""
+    return np.sort(rng.choice(n, number, replace=False)) if number < n else None
 
 
 def _order(task: Task) -> npt.NDArray[np.intp]:
@@ -178,16 +198,18 @@ def _order(task: Task) -> npt.NDArray[np.intp]:
     return order
 
 
-def _shares(
-    votes: FloatArray,
-    merged: npt.NDArray[np.intp],
-    labels: npt.NDArray[np.intp],
-) -> FloatArray:
-    """Return the share of its votes that each object gives to its own cluster."""
-    own = np.zeros(len(votes))
-    for column, cluster in zip(votes.T, merged, strict=True):
-        own += np.where(labels == cluster, column, 0.0)
-    return np.asarray(own / np.maximum(votes.sum(axis=1), UNIT))
+def _merge_columns(votes: FloatArray, merged: npt.NDArray[np.intp]) -> FloatArray:
+    """Add up the columns that were merged."""
+    sums = np.zeros((len(votes), int(merged.max()) + 1))
+    for column, k in zip(votes.T, merged, strict=True):
+        sums[:, k] += column
+    return sums
+
+
+def _winners(sums: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray]:
+    """Return the cluster with most votes, the first of equals, and its share."""
+    share = sums.max(axis=1) / np.maximum(sums.sum(axis=1), UNIT)
+    return sums.argmax(axis=1), np.asarray(share)
 
 
 def _label_all(
@@ -200,20 +222,14 @@ def _label_all(
     backend, offsets = task.backend, task.ensemble.offsets
     n = task.ensemble.n_samples
     n_clusters = int(merged.max()) + 1
-    whole = np.zeros((int(offsets[-1]), 1, n_clusters))
-    for begin, table in zip(offsets[:-1], tables, strict=True):
-        for column, cluster in zip(table.T, merged, strict=True):
-            whole[begin : begin + len(table), 0, cluster] += column
+    whole = np.concatenate([_merge_columns(table, merged) for table in tables])[:, None]
     labels, shares = np.empty(n, dtype=np.intp), np.empty(n)
     with memory_for(f"the votes for {n_clusters} clusters", ELSEWHERE):
         there = backend.to_device(whole)
         blocks = CodeBlocks(backend, task.ensemble.codes, offsets, task.memory_limit)
         for rows, codes in blocks.blocks(n_clusters):
             score = backend.scores(codes, offsets, there)[:, 0]
-            labels[rows], own, all_votes = backend.to_host(
-                score.argmax(axis=1), score.max(axis=1), score.sum(axis=1)
-            )
-            shares[rows] = own / np.maximum(all_votes, UNIT)
+            labels[rows], shares[rows] = _winners(backend.to_host(score))
     return labels, shares
 
 

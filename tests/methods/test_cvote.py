@@ -227,7 +227,7 @@ def test_clusters_that_exist_are_found():
         options = {
             "alignment": ["adaptive", "fixed", "binary"][seed % 3],
             "reduction": ["aib", "js"][seed % 2],
-            "merge_objects": [20_000, 5][seed // 3 % 2],
+            "merge_objects": [20_000, 5, 1][seed // 3 % 3],
         }
         result = gpc.cvote(ens, k, random_state=seed, **options)
         assert sorted(set(result.labels.tolist())) == list(range(k))
@@ -314,18 +314,39 @@ def test_a_sample_decides_and_all_objects_are_labelled():
     # those that decided are labelled by their own votes
     merged = result.details["votes"] @ one_hot(result.details["merged"], 3)
     assert np.array_equal(result.labels[sampled], merged.argmax(axis=1))
-    # and vote as they would without the others
-    order = result.details["order"]
+    # what labels vote for is learned from all of so few
+    assert result.details["voters"] is None
+    exact = gpc.cvote(ens, 3)
+    assert np.array_equal(result.details["votes"], exact.details["votes"][sampled])
+
+
+def test_of_many_objects_some_vote_and_some_of_these_decide():
+    ens = gpc.Ensemble(noisy(4, n=900, r=9, k=3, missing=0.1)[0])
+    result = gpc.cvote(ens, 3, merge_objects=60, random_state=1)
+    voters, sampled = result.details["voters"], result.details["sampled"]
+    assert (len(voters), len(sampled)) == (300, 60)
+    assert set(sampled.tolist()) < set(voters.tolist())
+    # the voters vote as they would without the others
     alone = cast(
-        ens.to("numpy").codes[:, sampled], ens.n_labels, np.ones(9), order, "adaptive"
+        to_host(ens.codes)[:, voters],
+        ens.n_labels,
+        np.ones(9),
+        result.details["order"],
+        "adaptive",
+        keep_tables=True,
     )
     means = alone.votes / alone.weight[:, None]
-    assert np.array_equal(means, result.details["votes"])
+    where = np.searchsorted(voters, sampled)
+    assert np.array_equal(means[where], result.details["votes"])
+    # and every object adds up the votes of its labels
+    total = sum(t[c] for t, c in zip(alone.tables, to_host(ens.codes), strict=True))
+    merged = total @ one_hot(result.details["merged"], 3)
+    assert np.array_equal(result.labels, merged.argmax(axis=1))
 
 
 def test_a_sample_is_the_same_where_the_codes_are(auto_backend):
     ens = gpc.Ensemble(noisy(4, n=90, r=9)[0])
-    options = {"merge_objects": 40, "random_state": 0}
+    options = {"merge_objects": 10, "random_state": 0}
     expected = gpc.cvote(ens, 3, backend="numpy", **options)
     found = gpc.cvote(ens.to("cupy") if auto_backend == "cupy" else ens, 3, **options)
     assert found.backend == auto_backend
@@ -340,7 +361,7 @@ def test_all_objects_are_no_sample():
     assert np.array_equal(whole.labels, bound.labels)
 
 
-@pytest.mark.parametrize("merge_objects", [20_000, 150])
+@pytest.mark.parametrize("merge_objects", [20_000, 150, 40])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_no_backend_thread_or_block_changes_a_bit(merge_objects, weighted):
     labels, _ = noisy(8, n=400, r=11, k=4, missing=0.2)
