@@ -14,6 +14,8 @@ climber       ``methods.climbs.numpy_climber``
 merges        ``methods.agglomerate.numpy_merges``
 expectation   ``methods.expectation.numpy_expectation``
 memberships   ``methods.expectation.numpy_memberships``
+vote_round    ``methods.cumulative.numpy_vote_round``
+pair_sums     ``methods.bottleneck.numpy_pair_sums``
 nearest_rows  ``generate.rows.nearest_rows``
 draw_starts   ``generate.lloyd.draw_starts``
 lloyd_starts  ``generate.lloyd.lloyd_starts``

@@ -7,15 +7,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.device_memory import ELSEWHERE, memory_for
+from gpu_consensus.backends.log2 import log2
+from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.ensemble.distinct import Distinct
-from gpu_consensus.methods.agglomerate import agglomerate, cut
-from gpu_consensus.methods.alignment import match, overlaps
+from gpu_consensus.loop.code_blocks import CodeBlocks
+from gpu_consensus.methods.bottleneck import merge_clusters
 from gpu_consensus.methods.call import Shared, Task, open_task
+from gpu_consensus.methods.cumulative import UNIT, cast
 from gpu_consensus.result import Consensus
-from gpu_consensus.util.checks import FloatArray, IntArray, check_choice
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import FloatArray, check_choice, check_int
 from gpu_consensus.util.memory import check_memory
 from gpu_consensus.util.weights import vote_weights
+
+_VOTERS = 5  # times the objects that decide on merges: votes are cheaper to learn
 
 
 def cvote(
@@ -24,6 +30,7 @@ def cvote(
     *,
     alignment: str = "adaptive",
     reduction: str = "aib",
+    merge_objects: int = 20_000,
     weights: Any = None,
     on_unlabelled: str = "raise",
     backend: str | Backend = "auto",
@@ -50,7 +57,10 @@ def cvote(
     n_clusters : int, optional
         Clusters of the consensus; the reference then is the partition of highest
         entropy among those with at least so many labels. Without it nothing is merged.
-        Fewer clusters may win, which a warning says.
+        So many come out: a merge after which fewer clusters would have objects is
+        passed over as long as there is another, and a cluster that still has none takes
+        the object, with all that have its labels, whose own cluster has the smallest
+        share of its votes, from a cluster that keeps others.
     alignment : {"adaptive", "fixed", "binary"}, default "adaptive"
         Whether the shares are taken in the average so far (Ada-cVote) or always in the
         reference itself (URCV); "binary" (bVote) matches labels one to one with the
@@ -59,18 +69,31 @@ def cvote(
         Merge the two clusters that lose least information about the objects
         (agglomerative information bottleneck), or by average linkage of the
         Jensen-Shannon divergence. Ties go to the lowest pair.
+    merge_objects : int, default 20_000
+        Where there are more objects, so many, drawn by ``random_state``, decide which
+        clusters are merged. What the labels vote for is learned from up to five times
+        as many, and all objects are labelled by these votes.
     weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
-        As in :func:`kcc`; nothing is drawn here, so
-        ``random_state`` has no effect.
+        As in :func:`kcc`; a partition's votes count by its weight. Nothing is drawn up
+        to ``merge_objects`` objects.
 
     Returns
     -------
     Consensus
         ``value`` is the information in bits that the votes have about the objects,
-        I(X; C), after the merges; ``objective`` what the merges lost of it.
-        ``details["votes"]``: (n_samples, clusters), before the merges;
-        ``details["order"]``: the partitions in the order taken, the reference first;
-        ``details["merged"]``: the cluster after the merges of each before them.
+        I(X; C), after the merges; ``objective`` what the merges lost of it; both over
+        the objects that decide. ``details["votes"]``: (n_samples, clusters), before the
+        merges; ``details["order"]``: the partitions in the order taken, the reference
+        first; ``details["merged"]``: the cluster after the merges of each before them;
+        ``details["sampled"]``: None if all objects decided on merges, else those that
+        did, ascending, and the rows of ``votes`` are theirs;
+        ``details["voters"]``: None if the votes were learned from all objects, else
+        those from which they were.
+
+    Notes
+    -----
+    Votes, and terms of the information, are rounded to multiples of 2^-32, so that the
+    sums over objects are exact and no backend, thread or block changes them.
 
     References
     ----------
@@ -87,37 +110,70 @@ def cvote(
     """
     check_choice("alignment", alignment, ["adaptive", "fixed", "binary"])
     check_choice("reduction", reduction, ["aib", "js"])
+    merge_objects = check_int("merge_objects", merge_objects, 1)
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("cvote", ensemble, n_clusters, shared, finds_n_clusters=True)
-    order = _order(task)
-    distinct = task.distinct
-    k = int(task.ensemble.n_labels[order[0]])
-    n_rows = len(distinct.first)
-    # the votes of all objects, in the result, are gathered from those that differ
-    n_bytes = (32 * n_rows + 16 * task.given.n_samples) * k
-    check_memory("cvote", n_bytes, task.memory_limit, "use kcc, which needs less")
-    votes = _votes(task, distinct, order, alignment)
-    mass = votes * distinct.size[:, None]
-    joint = mass / mass.sum()
-    names = np.arange(k)
-    if n_clusters is not None and task.k < k:
-        names = (_aib if reduction == "aib" else _js_average)(joint, task.k)
-    _, merged = np.unique(names, return_inverse=True)
-    after = _merge_columns(joint, merged)
-    kept, before = _information(after), _information(joint)
-    labels = _merge_columns(votes, merged).argmax(axis=1)
+    order, ens = _order(task), task.ensemble
+    k, n = int(ens.n_labels[order[0]]), ens.n_samples
+    n_voters, n_deciders = min(n, _VOTERS * merge_objects), min(n, merge_objects)
+    n_rows = int(ens.offsets[-1]) if n_voters < n else 0
+    most = max(24 * n_deciders, 8 * n_voters)  # in the merges, or while votes are cast
+    n_bytes = (8 * n_voters + most + 8 * n_rows + 48 * k) * k
+    cure = "lower merge_objects, or use kcc, which needs less"
+    check_memory("cvote", n_bytes, task.memory_limit, cure)
+    voters, deciders = None, None
+    if n_deciders < n:
+        rng = task.rng()
+        voters, deciders = _draw(rng, n, n_voters), _draw(rng, n_voters, n_deciders)
+    if voters is None:
+        codes = task.codes
+    else:
+        codes = np.stack([to_host(line)[voters] for line in ens.codes])
+    threads = n_threads(n_jobs)
+    votes, weight, tables = cast(
+        codes,
+        ens.n_labels,
+        vote_weights(task.weights),
+        order,
+        alignment,
+        keep_tables=voters is not None,
+        n_threads=threads,
+    )
+    shown, heavy = votes, weight
+    if deciders is not None:
+        shown, heavy = votes[deciders], weight[deciders]
+    end = merge_clusters(shown, heavy, task.n_clusters or k, reduction, threads)
+    if tables is None:
+        labels, share = _winners(_merge_columns(votes, end.merged))
+    else:
+        labels, share = _label_all(task, tables, end.merged)
+    if task.n_clusters is not None:
+        _fill_clusters(task, labels, share)
+    shown /= heavy[:, None]
+    sampled = deciders
+    if voters is not None:
+        sampled = voters if deciders is None else voters[deciders]
     return task.result(
-        labels[distinct.group],
-        objective=before - kept,
-        value=kept,
+        labels,
+        objective=end.before - end.after,
+        value=end.after,
         details={
-            "votes": task.for_all_objects(votes[distinct.group]),
+            "votes": task.for_all_objects(shown) if sampled is None else shown,
             "order": task.useful[order],
-            "merged": merged,
+            "merged": end.merged,
+            "sampled": None if sampled is None else task.labelled[sampled],
+            "voters": None if voters is None else task.labelled[voters],
         },
     )
+
+
+def _draw(
+    rng: np.random.Generator, n: int, number: int
+) -> npt.NDArray[np.int64] | None:
+    """Draw so many of n objects, ascending; None for all."""
+    return np.sort(rng.choice(n, number, replace=False)) if number < n else None
 
 
 def _order(task: Task) -> npt.NDArray[np.intp]:
@@ -129,7 +185,7 @@ def _order(task: Task) -> npt.NDArray[np.intp]:
     ):
         counts = np.sort(ens.marginals[begin:end])  # equal sizes, equal entropy
         share = counts / counts.sum()
-        entropy[i] = -(share * np.log2(share)).sum()
+        entropy[i] = -(share * log2(share)).sum()
     order = np.argsort(-entropy, kind="stable")
     if task.n_clusters is not None:
         enough = np.flatnonzero(ens.n_labels[order] >= task.k)
@@ -142,122 +198,63 @@ def _order(task: Task) -> npt.NDArray[np.intp]:
     return order
 
 
-def _votes(
-    task: Task, distinct: Distinct, order: npt.NDArray[np.intp], alignment: str
-) -> FloatArray:
-    """Return the averaged votes of each group of equal objects, (m, k)."""
-    codes, n_labels = task.codes[:, distinct.first], task.ensemble.n_labels
-    size, weights = distinct.size, vote_weights(task.weights)
-    k = int(n_labels[order[0]])
-    total, weight = np.zeros((len(size), k)), np.zeros(len(size))
-    reference, known = total, weight > 0
-    for step, i in enumerate(order):
-        k_i = int(n_labels[i])
-        here = np.flatnonzero(codes[i] < k_i)
-        if step == 0:
-            table = np.eye(k)
-        else:
-            if alignment != "fixed" or step == 1:
-                known = weight > 0
-                mean = total[known] / weight[known, None]
-                reference = np.zeros_like(total)
-                reference[known] = mean * size[known, None]
-            table = _shares(codes[i], k_i, reference, size * known, alignment)
-        total[here] += weights[i] * table[codes[i, here]]
-        weight[here] += weights[i]
-    return total / weight[:, None]
-
-
-def _shares(
-    codes: npt.NDArray[Any],
-    k_i: int,
-    reference: FloatArray,
-    size: IntArray,
-    alignment: str,
-) -> FloatArray:
-    """Return what each label votes for, (k_i, k)."""
-    sums = overlaps(codes, k_i, reference)
-    if alignment == "binary":
-        columns = match(sums)
-        table: FloatArray = (columns[:, None] == np.arange(sums.shape[1])).astype(float)
-        return table
-    n = np.bincount(codes, weights=size, minlength=k_i + 1)[:k_i]
-    mean = reference.sum(axis=0) / max(size.sum(), 1)
-    shares = np.tile(mean, (k_i, 1))
-    shares[n > 0] = sums[n > 0] / n[n > 0, None]
-    return shares
-
-
-def _log_sum(p: FloatArray) -> FloatArray:
-    """Return the sum of p log2 p over the first axis."""
-    terms = np.zeros_like(p)
-    np.log2(p, out=terms, where=p > 0)
-    terms *= p
-    return np.asarray(terms.sum(axis=0))
-
-
-def _information(joint: FloatArray) -> float:
-    """Return I(X; C) in bits of a joint distribution, (m, k)."""
-    flat = _log_sum(joint.ravel())
-    rows, columns = _log_sum(joint.sum(axis=1)), _log_sum(joint.sum(axis=0))
-    return max(float(flat - rows - columns), 0.0)
-
-
-def _term(joint: FloatArray) -> FloatArray:
-    """Return minus p_c times the entropy of each cluster c over the objects, (k,)."""
-    return _log_sum(joint) - _log_sum(joint.sum(axis=0)[None])
-
-
-def _losses(
-    joint: FloatArray, term: FloatArray, a: int, others: npt.NDArray[np.intp]
-) -> FloatArray:
-    """Return the information lost by merging cluster ``a`` with each of others.
-
-    (p_a + p_b) JS(a, b), the divergence weighted by p_a and p_b.
-    """
-    both = _term(joint[:, [a]] + joint[:, others])
-    return np.asarray(term[a] + term[others] - both)
-
-
-def _aib(joint: FloatArray, n_clusters: int) -> npt.NDArray[np.intp]:
-    """Merge the pair of least loss until ``n_clusters`` are left."""
-    joint, term = joint.copy(), _term(joint)
-    k = joint.shape[1]
-    names = np.arange(k)
-    loss = np.full((k, k), np.inf)
-    for a in range(k - 1):
-        others = np.arange(a + 1, k)
-        loss[a, others] = _losses(joint, term, a, others)
-    for _ in range(k - n_clusters):
-        a, b = divmod(int(loss.argmin()), k)
-        joint[:, a] += joint[:, b]
-        term[a] = _term(joint[:, [a]])[0]
-        names[names == b] = a
-        loss[b], loss[:, b] = np.inf, np.inf
-        left = np.unique(names)
-        others = left[left != a]
-        losses = _losses(joint, term, a, others)
-        loss[a, others[others > a]] = losses[others > a]
-        loss[others[others < a], a] = losses[others < a]
-    return names
-
-
-def _js_average(joint: FloatArray, n_clusters: int) -> npt.NDArray[np.intp]:
-    """Merge by average linkage of the Jensen-Shannon divergence."""
-    k = joint.shape[1]
-    mass, term = joint.sum(axis=0), _term(joint)
-    likeness = np.zeros((k, k))
-    for a in range(k - 1):
-        others = np.arange(a + 1, k)
-        divergence = _losses(joint, term, a, others) / (mass[a] + mass[others])
-        likeness[a, others] = likeness[others, a] = -divergence
-    merges = agglomerate(likeness, np.ones(k), "average", n_left=n_clusters)
-    return cut(merges, k)
-
-
 def _merge_columns(votes: FloatArray, merged: npt.NDArray[np.intp]) -> FloatArray:
     """Add up the columns that were merged."""
     sums = np.zeros((len(votes), int(merged.max()) + 1))
     for column, k in zip(votes.T, merged, strict=True):
         sums[:, k] += column
     return sums
+
+
+def _winners(sums: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray]:
+    """Return the cluster with most votes, the first of equals, and its share."""
+    share = sums.max(axis=1) / np.maximum(sums.sum(axis=1), UNIT)
+    return sums.argmax(axis=1), np.asarray(share)
+
+
+def _label_all(
+    task: Task, tables: list[FloatArray], merged: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.intp], FloatArray]:
+    """Return the clusters that all objects vote for most, and their shares.
+
+    Sums of votes are exact, so that they are those of the objects that decided.
+    """
+    backend, offsets = task.backend, task.ensemble.offsets
+    n = task.ensemble.n_samples
+    n_clusters = int(merged.max()) + 1
+    whole = np.concatenate([_merge_columns(table, merged) for table in tables])[:, None]
+    labels, shares = np.empty(n, dtype=np.intp), np.empty(n)
+    with memory_for(f"the votes for {n_clusters} clusters", ELSEWHERE):
+        there = backend.to_device(whole)
+        blocks = CodeBlocks(backend, task.ensemble.codes, offsets, task.memory_limit)
+        for rows, codes in blocks.blocks(n_clusters):
+            score = backend.scores(codes, offsets, there)[:, 0]
+            labels[rows], shares[rows] = _winners(backend.to_host(score))
+    return labels, shares
+
+
+def _fill_clusters(task: Task, labels: npt.NDArray[np.intp], share: FloatArray) -> None:
+    """Give every cluster without objects one whose own cluster has least of its votes.
+
+    In place. Objects with equal labels stay together, and no cluster gives all it has.
+    """
+    sizes = np.bincount(labels, minlength=task.k)
+    empty = np.flatnonzero(sizes == 0)
+    if not empty.size:
+        return
+    codes = task.codes
+    candidates = iter(np.argsort(share, kind="stable").tolist())
+    looked_at = np.zeros(len(labels), dtype=bool)
+    for k in empty:
+        while True:
+            l = next(l for l in candidates if not looked_at[l])
+            equals = np.ones(len(labels), dtype=bool)
+            for line in codes:
+                equals &= line == line[l]
+            looked_at |= equals
+            number = int(np.count_nonzero(equals))
+            if number < sizes[labels[l]]:
+                break
+        sizes[labels[l]] -= number
+        sizes[k] = number
+        labels[equals] = k

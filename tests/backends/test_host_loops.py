@@ -14,6 +14,8 @@ from gpu_consensus.backends.host_loops import (
 from gpu_consensus.backends.native import library
 from gpu_consensus.feedback import tilo
 from gpu_consensus.methods.agglomerate import numpy_merges
+from gpu_consensus.methods.bottleneck import numpy_pair_sums
+from gpu_consensus.methods.cumulative import numpy_vote_round
 from gpu_consensus.methods.expectation import numpy_expectation, numpy_memberships
 from gpu_consensus.methods.ipc import sweep_objects
 
@@ -23,6 +25,8 @@ REFERENCES = {
     "merges": numpy_merges,
     "expectation": numpy_expectation,
     "memberships": numpy_memberships,
+    "vote_round": numpy_vote_round,
+    "pair_sums": numpy_pair_sums,
 }
 
 

@@ -24,7 +24,9 @@ from gpu_consensus.loop.exact_step import price_tables
 from gpu_consensus.loop.rule import Refinement
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.agglomerate import numpy_merges
+from gpu_consensus.methods.bottleneck import numpy_pair_sums
 from gpu_consensus.methods.climbs import climb_all
+from gpu_consensus.methods.cumulative import numpy_vote_round
 from gpu_consensus.methods.expectation import numpy_expectation, numpy_memberships
 from gpu_consensus.methods.ipc import Shares, count_members, sweep_objects
 
@@ -727,6 +729,54 @@ def test_expectation_with_memory_for_one_thread(monkeypatch: Any) -> None:
     expected = loops.expectation(*given, 2)
     monkeypatch.setattr(loops, "_SUMS", 1)
     same(loops.expectation(*given, 2), expected)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+@pytest.mark.parametrize("n", [0, 1, 7, 255, 257, 20_001])
+@pytest.mark.parametrize("k", [1, 3, 17])
+def test_vote_round(n: int, k: int, kind: Any) -> None:
+    rng = np.random.default_rng(n + k)
+    units = rng.integers(2**33, size=(n, k)) * (rng.random((n, k)) < 0.8)
+    start = units * 2.0**-32
+    weight = rng.random(n) * (rng.random(n) < 0.9)
+    voters, labels = rng.integers([[6], [10]], size=(2, n)).astype(kind)
+    table = rng.integers(2**32, size=(6, k)) * 2.0**-32
+    for adds, asks in ((True, True), (True, False), (False, True)):
+        given = (voters if adds else None, table if adds else None)
+        asked = labels if asks else None
+        votes = start.copy()
+        expected = numpy_vote_round(votes, weight, *given, asked, 9, 1)
+        for n_threads in (1, 2, 3):
+            found = start.copy()
+            sums = loops.vote_round(found, weight, *given, asked, 9, n_threads)
+            same((sums, found), (expected, votes))
+
+
+def test_vote_round_refuses_labels_without_a_row() -> None:
+    votes, weight = np.zeros((3, 2)), np.ones(3)
+    labels = np.array([0, 1, 2], dtype=np.uint8)
+    with pytest.raises(ValueError, match="voters has 2 and should be below 2"):
+        loops.vote_round(votes, weight, labels, np.zeros((2, 2)), None, 0, 1)
+    with pytest.raises(ValueError, match="labels has 2 and should be below 2"):
+        loops.vote_round(votes, weight, None, None, labels, 1, 1)
+    with pytest.raises(ValueError, match="pairs should be columns, 0 to 2"):
+        loops.pair_sums(np.zeros((3, 2)), np.array([[0, 3]]), 1)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 255, 257, 5_001])
+@pytest.mark.parametrize("k", [1, 2, 23])
+def test_pair_sums(n: int, k: int) -> None:
+    rng = np.random.default_rng(n + k)
+    shares = rng.random((k, n)) ** 9 * (rng.random((k, n)) < 0.8)
+    columns = np.rint(shares * 2.0**32) * 2.0**-32
+    pairs = rng.integers(k, size=(40, 2))
+    expected = numpy_pair_sums(columns, pairs, 1)
+    both = columns[pairs[:, 0]] + columns[pairs[:, 1]]
+    terms = both * np.log2(np.where(both > 0, both, 1))
+    assert expected * 2.0**-32 == pytest.approx(terms.sum(axis=1), abs=1e-9 * (n + 1))
+    for n_threads in (1, 2, 3):
+        same(loops.pair_sums(columns, pairs, n_threads), expected)
+    same(loops.pair_sums(columns, pairs[:0], 2), expected[:0])
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])

@@ -1,16 +1,14 @@
-"""Vote, Borda, cVote, correspondence and best against literal versions and examples."""
+"""Vote, Borda, correspondence and best against literal versions and examples."""
 
 import functools
 import itertools
-import math
 import sys
-import tracemalloc
 import warnings
 
 import numpy as np
 import oracles
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from random_ensembles import noisy
 
@@ -172,132 +170,6 @@ def test_votes_that_count_twice_are_two_partitions(method):
     share = [weighted, repeated]
     assert share[0].value == pytest.approx(share[1].value)
     assert np.array_equal(weighted.labels, repeated.labels)
-
-
-def test_cvote_worked_examples():
-    result = gpc.cvote(E1)
-    assert result.details["order"].tolist() == [2, 3, 0, 1]
-    rows = [(0.6389, 0.3611, 0)] * 2 + [(0.3889, 0.6111, 0), (0.2667, 0.5333, 0.2)]
-    rows += [(0.0167, 0.0333, 0.95)] * 4
-    assert result.details["votes"] == pytest.approx(np.array(rows), abs=5e-5)
-    assert same(result.labels, "11223333")
-    for reduction in ("aib", "js"):
-        merged = gpc.cvote(E1, 2, reduction=reduction)
-        assert merged.details["merged"].tolist() == [0, 0, 1]
-        assert same(merged.labels, "11112222")
-    fixed = gpc.cvote(E1, alignment="fixed").details["votes"]
-    rows = [(0.6667, 0.3333, 0)] * 2 + [(0.4167, 0.5833, 0), (0.25, 0.55, 0.2)]
-    rows += [(0, 0.05, 0.95)] * 4
-    assert fixed == pytest.approx(np.array(rows), abs=5e-5)
-
-    result = gpc.cvote(E2)
-    assert result.details["order"].tolist() == [3, 0, 1, 4, 2]
-    votes = result.details["votes"]
-    assert votes[0] == pytest.approx([0.4821, 0.4580, 0.0589, 0.0010], abs=5e-5)
-    assert votes[8] == pytest.approx([0.4188, 0.0069, 0.1396, 0.4347], abs=5e-5)
-    assert votes.mean(axis=0) == pytest.approx([2 / 9, 2 / 9, 3 / 9, 2 / 9])
-    assert same(result.labels, "122333444")
-    merged = gpc.cvote(E2, 3)
-    assert merged.objective == pytest.approx(0.1199, abs=5e-5)
-    assert same(merged.labels, "111222333")
-
-
-def js(votes, a, b):
-    """Jensen-Shannon divergence of two columns, weighted by their mass, in bits."""
-    p = votes.sum(axis=0)
-    share = p[[a, b]] / p[[a, b]].sum()
-    x, y = votes[:, a] / p[a], votes[:, b] / p[b]
-
-    def entropy(q):
-        return -math.fsum(v * math.log2(v) for v in q if v > 0)
-
-    mixed = entropy(share[0] * x + share[1] * y)
-    return mixed - share[0] * entropy(x) - share[1] * entropy(y)
-
-
-def test_divergences_of_the_worked_example():
-    votes = gpc.cvote(E1).details["votes"]
-    found = [js(votes, *pair) for pair in ((0, 1), (0, 2), (1, 2))]
-    assert found == pytest.approx([0.0576, 0.7607, 0.6750], abs=5e-5)
-
-
-@pytest.mark.filterwarnings(FEWER)
-@given(st.integers(0, 10**6), st.sampled_from(["aib", "js"]), st.booleans())
-@settings(max_examples=30)
-def test_cvote_is_the_literal_algorithm(seed, reduction, adaptive):
-    rng = np.random.default_rng(seed)
-    ens = gpc.Ensemble(rng.integers([5, 3, 4, 6], size=(30, 4)))
-    alignment = "adaptive" if adaptive else "fixed"
-    result = gpc.cvote(ens, 2, alignment=alignment, reduction=reduction)
-    order = result.details["order"]
-    u = [one_hot(ens.labels[:, i], ens.n_labels[i]) for i in order]
-    total = reference = u[0]
-    for m, other in enumerate(u[1:], start=2):
-        w = np.linalg.inv(other.T @ other) @ other.T @ reference
-        total = (m - 1) / m * total + other @ w / m
-        reference = total if adaptive else reference
-    assert result.details["votes"] == pytest.approx(total)
-    groups = [[c] for c in range(total.shape[1])]
-    columns = total.copy()
-    lost = 0.0
-    while len(groups) > 2:
-        pairs = list(itertools.combinations(range(len(groups)), 2))
-        if reduction == "aib":
-            mass = columns.sum(axis=0) / 30
-            cost = [(mass[a] + mass[b]) * js(columns, a, b) for a, b in pairs]
-        else:
-            cost = [
-                np.mean([js(total, x, y) for x in groups[a] for y in groups[b]])
-                for a, b in pairs
-            ]
-        a, b = pairs[int(np.argmin(cost))]
-        mass = columns.sum(axis=0) / 30
-        lost += (mass[a] + mass[b]) * js(columns, a, b)
-        groups[a] += groups.pop(b)
-        columns[:, a] += columns[:, b]
-        columns = np.delete(columns, b, axis=1)
-    merged = np.empty(total.shape[1], dtype=int)
-    for k, members in enumerate(groups):
-        merged[members] = k
-    assert result.details["merged"].tolist() == oracles.canonical(merged)
-    assert same(result.labels, columns.argmax(axis=1))
-    assert result.objective == pytest.approx(lost, abs=1e-12)
-
-
-@given(st.integers(0, 10**6))
-@settings(max_examples=20)
-def test_binary_cvote_tries_all_matchings_with_the_average(seed):
-    rng = np.random.default_rng(seed)
-    ens = gpc.Ensemble(rng.integers([5, 3, 4, 5], size=(40, 4)))
-    result = gpc.cvote(ens, alignment="binary")
-    order = result.details["order"]
-    total = one_hot(ens.labels[:, order[0]], ens.n_labels[order[0]])
-    width = total.shape[1]
-    for m, i in enumerate(order[1:], start=2):
-        k_i = int(ens.n_labels[i])
-        other = one_hot(ens.labels[:, i], k_i)
-        overlap = np.pad(other.T @ total, ((0, 0), (0, max(0, k_i - width))))
-        worth = {}
-        for p in matchings(k_i, overlap.shape[1]):
-            columns = tuple(c if c < width else -1 for c in p)  # -1: no vote
-            worth[columns] = sum(overlap[j, c] for j, c in enumerate(p))
-        best = max(worth.values())
-        winners = [columns for columns in worth if worth[columns] > best - 1e-9]
-        assume(len(winners) == 1)  # of equals, scipy's choice counts
-        total = (m - 1) / m * total + other @ one_hot(winners[0], width) / m
-    votes = result.details["votes"]
-    assert votes == pytest.approx(total)
-    assert same(result.labels, votes.argmax(axis=1))
-
-
-def test_cvote_asks_for_a_large_enough_reference():
-    ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [0, 1, 0, 1]])
-    with pytest.raises(ValueError, match="n_clusters=3 should be <= 2, the largest"):
-        gpc.cvote(ens, 3)
-    # the reference has enough labels although another has more entropy
-    rows = [[0] * 10 + [1, 2], [0] * 6 + [1] * 6]
-    result = gpc.cvote(gpc.Ensemble.from_partitions(rows), 3)
-    assert result.details["order"].tolist() == [0, 1]
 
 
 def test_correspondence_of_the_papers_example():
@@ -548,23 +420,6 @@ def test_wrong_options_are_named():
         gpc.vote(E1, order="sorted")
     with pytest.raises(ValueError, match="measure='ari' is unknown"):
         gpc.best(E1, "ari")
-    with pytest.raises(ValueError, match="alignment='ada' is unknown"):
-        gpc.cvote(E1, 2, alignment="ada")
-    with pytest.raises(MemoryError, match="cvote needs"):
-        gpc.cvote(E1, 2, memory_limit=10)
-
-
-def test_cvote_counts_the_votes_of_all_objects():
-    labels = np.repeat(np.arange(50), 400)[:, None] * [1, 1]
-    tracemalloc.start()
-    try:
-        gpc.cvote(labels, memory_limit=18 * 10**6)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 18 * 10**6
-    with pytest.raises(MemoryError, match=r"cvote needs 16\.1 MB"):
-        gpc.cvote(labels, memory_limit=16 * 10**6)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.4]))

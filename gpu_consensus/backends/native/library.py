@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 3
+ABI = 4
 """What the signatures below belong to: ``GPC_ABI`` of native.h."""
 FOLDER = Path(__file__).parent
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -60,6 +60,8 @@ _SIGNATURES = {
     "kmeans_draw_scratch": ("i", "iiii"),
     "kmeans_lloyd": ("v", "ipiipidipiiipppp"),
     "kmeans_lloyd_scratch": ("i", "iiii"),
+    "vote_round": ("v", "pippippiiip"),
+    "pair_sums": ("v", "pipiiip"),
 }
 _KINDS = {
     "p": ctypes.c_void_p,

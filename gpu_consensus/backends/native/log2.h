@@ -25,12 +25,14 @@ GPC_INLINE double gpc_whole(int64_t n) {
 /* log2 of a positive normal number */
 GPC_INLINE double gpc_log2(double x) {
     const uint64_t bits = gpc_to_bits(x);
-    /* an exponent below 2^11, less 1023: exact */
-    double exponent = gpc_from_bits(bits >> 52 | 0x4330000000000000u) - (0x1p52 + 1023);
-    double mantissa = gpc_from_bits((bits & 0x000FFFFFFFFFFFFFu) | 0x3FF0000000000000u);
-    const int high = mantissa > 1.4142135623730951;
-    mantissa = high ? mantissa * 0.5 : mantissa;
-    exponent = high ? exponent + 1.0 : exponent;
+    const uint64_t one_to_two = (bits & 0x000FFFFFFFFFFFFFu) | 0x3FF0000000000000u;
+    /* above the root of 2 it is halved: by its bits, for a branch keeps compilers from
+       vectors */
+    const uint64_t high = (0x3FF6A09E667F3BCDu - one_to_two) >> 63;
+    const double mantissa = gpc_from_bits(one_to_two - (high << 52));
+    /* an exponent of at most 2^11, less 1023: exact */
+    const double exponent =
+        gpc_from_bits(((bits >> 52) + high) | 0x4330000000000000u) - (0x1p52 + 1023);
     const double s = (mantissa - 1.0) / (mantissa + 1.0);
     const double z = s * s;
     double series = 0.12545174268599682;

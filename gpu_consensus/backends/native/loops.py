@@ -415,6 +415,90 @@ class _EStep:
         del memory
 
 
+def vote_round(
+    votes: FloatArray,
+    weight: FloatArray,
+    voters: Codes | None,
+    table: FloatArray | None,
+    labels: Codes | None,
+    n_labels: int,
+    n_threads: int,
+) -> IntArray:
+    """See ``numpy_vote_round`` of cvote."""
+    call = load().call
+    check_array("votes", votes, np.float64, (None, None), writeable=True)
+    n, n_clusters = votes.shape
+    weight = dense("weight", weight, np.float64, (n,))
+    voting = None if voters is None else lines("voters", voters[None], "12", (1, n))
+    asked = None if labels is None else lines("labels", labels[None], "12", (1, n))
+    rows = None
+    if voting is not None:
+        rows = dense("table", table, np.float64, (None, n_clusters))
+        _check_below("voters", voting.array, len(rows))
+    if asked is not None:
+        _check_below("labels", asked.array, n_labels + 1)
+    found: list[IntArray] = []
+
+    def some(begin: int, end: int) -> None:
+        sums = np.zeros((n_labels + 1, n_clusters), dtype=np.int64)
+        found.append(sums)
+        call.vote_round(
+            address(votes),
+            n_clusters,
+            address(weight),
+            None if voting is None else voting.address,
+            0 if voting is None else voting.itemsize,
+            address(rows),
+            None if asked is None else asked.address,
+            0 if asked is None else asked.itemsize,
+            begin,
+            end,
+            address(sums),
+        )
+
+    over(some, n, votes.size // 2, n_threads, parts=1)
+    total = np.zeros((n_labels + 1, n_clusters), dtype=np.int64)
+    for sums in found:
+        total += sums
+    return total
+
+
+def pair_sums(columns: FloatArray, pairs: IntArray, n_threads: int) -> IntArray:
+    """See ``numpy_pair_sums`` of cvote."""
+    call = load().call
+    columns = dense("columns", columns, np.float64, (None, None))
+    pairs = dense("pairs", pairs, np.int64, (None, 2))
+    if pairs.size and not 0 <= pairs.min() <= pairs.max() < len(columns):
+        raise ValueError(f"pairs should be columns, 0 to {len(columns) - 1}.")
+    found: list[IntArray] = []
+
+    def some(begin: int, end: int) -> None:
+        sums = np.zeros(len(pairs), dtype=np.int64)
+        found.append(sums)
+        call.pair_sums(
+            address(columns),
+            columns.shape[1],
+            address(pairs),
+            len(pairs),
+            begin,
+            end,
+            address(sums),
+        )
+
+    n = columns.shape[1]
+    over(some, n, 4 * n * len(pairs), n_threads)
+    total = np.zeros(len(pairs), dtype=np.int64)
+    for sums in found:
+        total += sums
+    return total
+
+
+def _check_below(name: str, codes: Codes, bound: int) -> None:
+    """Check labels that choose rows of a table or of sums."""
+    if codes.size and codes.max() >= bound:
+        raise ValueError(f"{name} has {codes.max()} and should be below {bound}.")
+
+
 def _check_clusters(assignment: Assignment, n_samples: int) -> None:
     """Check an assignment (n,) that a kernel changes."""
     kind = np.asarray(assignment).dtype
