@@ -153,9 +153,10 @@ def test_refinement_only_lowers_the_objective_and_keeps_k_clusters():
     lower = 0
     for seed in range(8):
         labels, _ = noisy(seed, n=80, r=10)
-        plain = gpc.kcc(labels, 6, n_init=2, refine=False, random_state=seed)
-        refined = gpc.kcc(labels, 6, n_init=2, random_state=seed)
-        winner = gpc.kcc(labels, 6, n_init=2, refine=True, random_state=seed)
+        given = {"init": "partition", "n_init": 2, "random_state": seed}
+        plain = gpc.kcc(labels, 6, refine=False, **given)
+        refined = gpc.kcc(labels, 6, **given)
+        winner = gpc.kcc(labels, 6, refine=True, **given)
         assert refined.objective <= winner.objective <= plain.objective
         assert len(np.unique(refined.labels)) == 6
         lower += refined.objective < plain.objective

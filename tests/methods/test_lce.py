@@ -88,8 +88,9 @@ def test_similarity_of_objects_in_the_worked_example():
 def test_without_similar_labels_it_is_kcc(missing):
     labels, _ = noisy(7, n=80, r=8, missing=missing)
     weights = np.arange(1.0, 9)
-    found = gpc.lce(labels, 4, 0, weights=weights, random_state=1)
-    plain = gpc.kcc(labels, 4, "c", weights=weights, refine=False, random_state=1)
+    given = {"weights": weights, "init": "partition", "random_state": 1}
+    found = gpc.lce(labels, 4, 0, **given)
+    plain = gpc.kcc(labels, 4, "c", refine=False, **given)
     assert np.array_equal(found.labels, plain.labels)
     assert found.objective == pytest.approx(plain.objective)
     assert found.value == pytest.approx(plain.value)
