@@ -7,7 +7,7 @@ the same arguments and gives the same bits. It runs wherever it was built.
 loop          reference
 ============  ==========================================
 prices        ``loop.exact_step.numpy_prices``
-merge_cells   ``loop.merging.merge_entropies``
+merge_cells   ``loop.merging.numpy_merge_cells``
 ipc_sweep     ``methods.ipc.sweep_objects``
 tilo_sweep    ``feedback.tilo.sweep``
 climber       ``methods.climbs.numpy_climber``

@@ -13,6 +13,7 @@ squares they are products of counts, and any other rule is asked for its objecti
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,10 +31,21 @@ Costs = Callable[[int, IntArray], FloatArray]
 """From a cell and others to what merging it with each of them costs."""
 
 
+class Merged(NamedTuple):
+    """Clusters that cells were merged to.
+
+    ``cluster_of`` (M,) is the cluster of each cell, 0 .. K - 1 in the order of their
+    lowest cells; ``counts`` (S, K) are those of the clusters.
+    """
+
+    cluster_of: IntArray
+    counts: Counts
+
+
 def merge_cells(
     rule: Rule, counts: Counts, absent: Counts | None, n_clusters: int
-) -> IntArray:
-    """Return the cluster of each cell, (M,), 0 .. n_clusters - 1 in order of cells.
+) -> Merged:
+    """Merge cells to clusters.
 
     Parameters
     ----------
@@ -45,16 +57,53 @@ def merge_cells(
     n_clusters : int
         M if there are fewer cells.
     """
-    merging = rule.merging
+    merging, n_clusters = rule.merging, min(n_clusters, counts.shape[1])
     if merging is None:
-        name = _merge_any(rule, counts, absent, n_clusters)
-    elif merging.kind == "entropy":
-        merge = fastest("merge_cells", merge_entropies)
-        given = (counts, merging.segments.offsets, merging.weights)
-        name = merge(*given, whole_x_log2_x(counts, merging.segments), n_clusters)
-    else:
-        name = _merge_squares(rule, counts, absent, n_clusters)
-    return np.unique(name, return_inverse=True)[1].ravel()
+        return _merge_any(rule, counts, absent, n_clusters)
+    whole = np.empty(0, dtype=np.int64)
+    if merging.kind == "entropy":
+        whole = whole_x_log2_x(counts, merging.segments)
+    merge = fastest("merge_cells", numpy_merge_cells)
+    return Merged(
+        *merge(
+            merging.kind,
+            counts,
+            merging.segments.offsets,
+            merging.weights,
+            whole,
+            merging.below(counts, absent),
+            n_clusters,
+        )
+    )
+
+
+def numpy_merge_cells(
+    kind: str,
+    counts: Counts,
+    offsets: IntArray,
+    weights: FloatArray,
+    whole: IntArray,
+    below: IntArray,
+    n_clusters: int,
+) -> tuple[IntArray, Counts]:
+    """Return the cluster of each cell, (M,), and the counts of clusters, (S, K).
+
+    Parameters
+    ----------
+    kind : {"entropy", "square", "root"}
+    counts : ndarray of shape (S, M)
+    offsets : ndarray of shape (r + 1,)
+    weights : ndarray of shape (r,)
+    whole : ndarray
+        As :func:`whole_x_log2_x` gives it, for entropies.
+    below : ndarray of shape (r, M)
+        For squares.
+    n_clusters : int
+        At most M.
+    """
+    if kind == "entropy":
+        return _merge_entropies(counts, offsets, weights, whole, n_clusters)
+    return _merge_squares(kind, counts, offsets, weights, below, n_clusters)
 
 
 def whole_x_log2_x(counts: Counts, segments: Segments) -> IntArray:
@@ -68,24 +117,13 @@ def whole_x_log2_x(counts: Counts, segments: Segments) -> IntArray:
     return np.rint(np.ldexp(exact, bits)).astype(np.int64)
 
 
-def merge_entropies(
+def _merge_entropies(
     counts: Counts,
     offsets: IntArray,
     weights: FloatArray,
     whole: IntArray,
     n_clusters: int,
-) -> IntArray:
-    """Return the lowest cell of those that each has been merged with, (M,).
-
-    Parameters
-    ----------
-    counts : ndarray of shape (S, M)
-    offsets : ndarray of shape (r + 1,)
-    weights : ndarray of shape (r,)
-    whole : ndarray
-        As :func:`whole_x_log2_x` gives it.
-    n_clusters : int
-    """
+) -> Merged:
     segments = Segments(offsets)
     n = segments.present(counts)
     size = segments.sum(n)
@@ -108,61 +146,54 @@ def merge_entropies(
         n[:, x] += n[:, y]
         size[:, x] += size[:, y]
 
-    return _merge(counts.shape[1], n_clusters, costs, join)
+    return _merge(counts, n_clusters, costs, join)
 
 
 def _merge_squares(
-    rule: Rule, counts: Counts, absent: Counts | None, n_clusters: int
-) -> IntArray:
-    """As :func:`merge_entropies` for totals of the sum A of squared counts.
-
-    A / below for "square", where ``below`` adds up over objects; sqrt(A) for "root".
-    """
-    merging = rule.merging
-    assert merging is not None
-    segments, n_cells = merging.segments, counts.shape[1]
+    kind: str,
+    counts: Counts,
+    offsets: IntArray,
+    weights: FloatArray,
+    below: IntArray,
+    n_clusters: int,
+) -> Merged:
+    """Merge by the sums A of squared counts: A / below, or the root of A."""
+    segments, n_cells = Segments(offsets), counts.shape[1]
     n = segments.present(counts).astype(np.float64)
     # products of counts are whole numbers that float64 holds, in whatever order added
-    below = merging.below(counts, absent).astype(np.float64)
-    weights = merging.weights[:, None]
-    alike = (weights == weights[0]).all() and (below == below[0]).all()
-    if merging.kind == "square" and alike:
-        # no label is missing: partitions have one size, and their squares add up
-        products = (n.T @ n)[None]
-        below, weights = below[:1], weights[:1]
-    else:
-        products = np.empty((len(segments.sizes), n_cells, n_cells))
-        for i, begin in enumerate(segments.starts):
-            part = n[begin : segments.missing[i]]
-            products[i] = part.T @ part
+    products = np.empty((len(weights), n_cells, n_cells))
+    for i, begin in enumerate(segments.starts):
+        part = n[begin : segments.missing[i]]
+        products[i] = part.T @ part
     square = np.ascontiguousarray(np.diagonal(products, axis1=1, axis2=2))
+    under = below.astype(np.float64)
 
-    def total(a: FloatArray, under: FloatArray) -> FloatArray:
-        if merging.kind == "root":
+    def total(a: FloatArray, z: FloatArray) -> FloatArray:
+        if kind == "root":
             return np.sqrt(a)
-        return np.asarray(np.divide(a, under, out=np.zeros_like(a), where=under > 0))
+        return np.asarray(np.divide(a, z, out=np.zeros_like(a), where=z > 0))
 
     def costs(a: int, others: IntArray) -> FloatArray:
         both = square[:, a, None] + square[:, others] + 2 * products[:, a, others]
-        apart = total(square[:, a, None], below[:, a, None]) + total(
-            square[:, others], below[:, others]
+        apart = total(square[:, a, None], under[:, a, None]) + total(
+            square[:, others], under[:, others]
         )
-        growth = apart - total(both, below[:, a, None] + below[:, others])
-        return np.asarray(np.cumsum(weights * growth, axis=0)[-1])
+        growth = apart - total(both, under[:, a, None] + under[:, others])
+        return np.asarray(np.cumsum(weights[:, None] * growth, axis=0)[-1])
 
     def join(x: int, y: int) -> None:
         square[:, x] += square[:, y] + 2 * products[:, x, y]
         products[:, x, :] += products[:, y, :]
         products[:, :, x] += products[:, :, y]
-        below[:, x] += below[:, y]
+        under[:, x] += under[:, y]
 
-    return _merge(n_cells, n_clusters, costs, join)
+    return _merge(counts, n_clusters, costs, join)
 
 
 def _merge_any(
     rule: Rule, counts: Counts, absent: Counts | None, n_clusters: int
-) -> IntArray:
-    """As :func:`merge_entropies` by the objective of any rule.
+) -> Merged:
+    """Merge by the objective of any rule.
 
     It is a constant less the totals of the clusters: that of one cluster, as if it were
     a restart, tells its total.
@@ -196,13 +227,14 @@ def _merge_any(
             without = gone[:, [x]]
         alone[x] = objective(n[:, [x]], without)[0]
 
-    return _merge(counts.shape[1], n_clusters, costs, join)
+    return _merge(counts, n_clusters, costs, join)
 
 
 def _merge(
-    n_cells: int, n_clusters: int, costs: Costs, join: Callable[[int, int], None]
-) -> IntArray:
+    counts: Counts, n_clusters: int, costs: Costs, join: Callable[[int, int], None]
+) -> Merged:
     """Merge the pair of least cost, ties to the lowest, until so many are left."""
+    n_cells = counts.shape[1]
     table = np.full((n_cells, n_cells), np.inf)
     for a in range(n_cells - 1):
         table[a, a + 1 :] = costs(a, np.arange(a + 1, n_cells))
@@ -218,4 +250,13 @@ def _merge(
         above = others > x
         table[x, others[above]] = cost[above]
         table[others[~above], x] = cost[~above]
-    return name
+    cluster_of = np.unique(name, return_inverse=True)[1].ravel()
+    return Merged(cluster_of, add_cells(counts, cluster_of, n_clusters))
+
+
+def add_cells(counts: Counts, cluster_of: IntArray, n_clusters: int) -> Counts:
+    """Add the counts (..., M) of cells up to those of their clusters, (..., K)."""
+    total = np.zeros((*counts.shape[:-1], n_clusters), dtype=np.int64)
+    for cell, k in enumerate(cluster_of.tolist()):
+        total[..., k] += counts[..., cell]
+    return total

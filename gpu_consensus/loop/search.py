@@ -24,7 +24,7 @@ from gpu_consensus.backends.numpy import smallest_unsigned
 from gpu_consensus.loop.exact_step import half_edge, price_tables
 from gpu_consensus.loop.lloyd import fill_empty
 from gpu_consensus.loop.local_rows import LocalRows
-from gpu_consensus.loop.merging import merge_cells
+from gpu_consensus.loop.merging import add_cells, merge_cells
 from gpu_consensus.loop.rows import Tally
 from gpu_consensus.loop.rule import Rule, tables_of
 from gpu_consensus.loop.searching import Searching
@@ -195,17 +195,17 @@ class Search:
             kept.append(number)
             row[...] = cell_of
         counts, absent = self.rows.count_cells(cells, most)
-        names: list[Any] = [None] * len(overlays)
+        merged: list[Any] = [None] * len(overlays)
 
         def merge(c: int) -> None:
             m = kept[c]
             gone = None if absent is None else absent[:, c, :m]
-            names[c] = merge_cells(self.rule, counts[:, c, :m], gone, n_clusters)
+            merged[c] = merge_cells(self.rule, counts[:, c, :m], gone, n_clusters)
 
         for_each(merge, range(len(overlays)), self.n_threads)
         assignment = xp.empty(shape, dtype=smallest_unsigned(n_clusters))
-        for row, cell_of, name, (_, rng) in zip(
-            assignment, cells, names, overlays, strict=True
+        for row, cell_of, (name, _), (_, rng) in zip(
+            assignment, cells, merged, overlays, strict=True
         ):
             cluster_of = np.full(most + 1, n_clusters, dtype=assignment.dtype)
             cluster_of[: len(name)] = name
@@ -218,12 +218,17 @@ class Search:
         if min(kept) < n_clusters:
             self.rows.start(assignment)
             return self._local(self.rows.take(list(range(len(assignment)))))
-        tally = self.rows.place(
-            assignment,
-            _add_cells(counts, names, n_clusters),
-            None if absent is None else _add_cells(absent, names, n_clusters),
-        )
-        return self._local(tally)
+        gone = None
+        if absent is not None:
+            gone = np.stack(
+                [
+                    add_cells(absent[:, c, : len(name)], name, n_clusters)
+                    for c, (name, _) in enumerate(merged)
+                ],
+                axis=1,
+            )
+        known = np.stack([total for _, total in merged], axis=1)
+        return self._local(self.rows.place(assignment, known, gone))
 
     def _cells(self, layers: list[tuple[Any, int]]) -> tuple[int, Any]:
         """Number the largest cells where layers meet; return how many, and (n,)."""
@@ -340,15 +345,3 @@ class Search:
             whole[begin : begin + len(part.objective)] = part.assignment
             begin += len(part.objective)
         return Answers(whole, objective)
-
-
-def _add_cells(
-    counts: npt.NDArray[np.int64], names: list[IntArray], n_clusters: int
-) -> npt.NDArray[np.int64]:
-    """Add the counts (S, C, M) of cells up to those of their clusters, (S, C, K)."""
-    total = np.zeros((*counts.shape[:2], n_clusters), dtype=np.int64)
-    for c, name in enumerate(names):
-        order = np.argsort(name, kind="stable")
-        clusters, starts = np.unique(name[order], return_index=True)
-        total[:, c, clusters] = np.add.reduceat(counts[:, c, order], starts, axis=1)
-    return total

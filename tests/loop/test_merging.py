@@ -9,7 +9,11 @@ from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.host_loops import compiled_form, has_compiled_loops
 from gpu_consensus.backends.segments import Segments
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
-from gpu_consensus.loop.merging import merge_cells, merge_entropies, whole_x_log2_x
+from gpu_consensus.loop.merging import (
+    merge_cells,
+    numpy_merge_cells,
+    whole_x_log2_x,
+)
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods.kcc import KccRule
 from gpu_consensus.methods.sec import SecRule
@@ -82,12 +86,16 @@ def test_merges_are_those_of_the_objective(seed, missing):
         absent = absent_of(rule, ens, cell_of, counts.shape[1])
         expected = literal_merges(rule, counts, absent, 3)
         found = merge_cells(rule, counts, absent, 3)
-        assert found.tolist() == expected.tolist(), name
+        assert found.cluster_of.tolist() == expected.tolist(), name
+        for k in range(3):
+            total = counts[:, expected == k].sum(axis=1)
+            assert np.array_equal(found.counts[:, k], total)
 
 
+@pytest.mark.parametrize("kind", ["entropy", "square", "root"])
 @pytest.mark.parametrize("cells", [1, 2, 3, 17, 40])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_compiled_form_gives_the_same_merges(seed, cells):
+def test_the_compiled_form_gives_the_same_merges(seed, cells, kind):
     if not has_compiled_loops():
         pytest.skip("no compiled code here")
     ens, _, counts = random_cells(seed, n=200, r=12, cells=cells, missing=0.4)
@@ -95,28 +103,43 @@ def test_the_compiled_form_gives_the_same_merges(seed, cells):
         counts[:, 1:] = counts[:, :1]
     if seed == 4:
         counts *= 10_000
-    segments = Segments(ens.offsets)
-    weights = np.random.default_rng(seed).random(12)
+    segments, rng = Segments(ens.offsets), np.random.default_rng(seed)
+    weights = rng.random(12)
     whole = whole_x_log2_x(counts, segments)
+    below = segments.sum(segments.present(counts))
     for n_clusters in {1, min(2, cells), cells}:
-        given = (counts, ens.offsets, weights, whole, n_clusters)
-        expected = merge_entropies(*given)
-        assert compiled_form("merge_cells")(*given).tolist() == expected.tolist()
+        given = (kind, counts, ens.offsets, weights, whole, below, n_clusters)
+        found, expected = (
+            compiled_form("merge_cells")(*given),
+            numpy_merge_cells(*given),
+        )
+        assert found[0].tolist() == expected[0].tolist()
+        assert np.array_equal(found[1], expected[1])
 
 
 def test_wrong_shapes_are_refused_before_c():
     if not has_compiled_loops():
         pytest.skip("no compiled code here")
     ens, _, counts = random_cells(0)
+    segments = Segments(ens.offsets)
+    given = {
+        "kind": "entropy",
+        "counts": counts,
+        "offsets": ens.offsets,
+        "weights": np.ones(5),
+        "whole": whole_x_log2_x(counts, segments),
+        "below": segments.sum(counts),
+        "n_clusters": 2,
+    }
     merge = compiled_form("merge_cells")
-    weights, whole = np.ones(5), whole_x_log2_x(counts, Segments(ens.offsets))
-    with pytest.raises(ValueError, match="counts has shape"):
-        merge(counts[1:], ens.offsets, weights, whole, 2)
-    with pytest.raises(ValueError, match="weights has shape"):
-        merge(counts, ens.offsets, weights[1:], whole, 2)
-    with pytest.raises(ValueError, match="whole reach"):
-        merge(counts, ens.offsets, weights, whole[:5], 2)
-    with pytest.raises(ValueError, match="n_clusters=0"):
-        merge(counts, ens.offsets, weights, whole, 0)
-    with pytest.raises(ValueError, match="counts should be 0 or more"):
-        merge(-counts, ens.offsets, weights, whole, 2)
+    for wrong, words in (
+        ({"counts": counts[1:]}, "counts has shape"),
+        ({"weights": np.ones(4)}, "weights has shape"),
+        ({"whole": np.zeros(5, dtype=np.int64)}, "whole reach"),
+        ({"below": given["below"][1:]}, "below has shape"),
+        ({"n_clusters": 0}, "n_clusters=0"),
+        ({"n_clusters": 99}, "n_clusters=99"),
+        ({"counts": -counts}, "counts should be 0 or more"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            merge(**{**given, **wrong})

@@ -51,7 +51,7 @@ _SIGNATURES = {
     "climb": ("v", "piiippippiiiipippppp"),
     "prices": ("v", "ipppdpiiiippip"),
     "prices_scratch": ("i", "i"),
-    "merge_cells": ("v", "pipippipp"),
+    "merge_cells": ("v", "ipipipppippp"),
     "merge_cells_scratch": ("i", "iii"),
     "tilo_sweep": ("i", "pippppip"),
     "kmeans_nearest": ("v", "ipipiiiipp"),

@@ -30,6 +30,8 @@ from gpu_consensus.backends.native.threads import over, scratch
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts, Offsets, Table
 from gpu_consensus.util.checks import FloatArray, IntArray
 
+MERGES = ("entropy", "square", "root")
+"""What ``merge_cells`` knows, as in merge_cells.c."""
 UTILITIES = ("c", "h", "cos")
 """What ``prices`` knows, as in prices.c."""
 LINKAGES = ("average", "sum", "single", "complete")
@@ -104,45 +106,53 @@ def prices(
 
 
 def merge_cells(
+    kind: str,
     counts: Counts,
     offsets: Offsets,
     weights: FloatArray,
     whole: IntArray,
+    below: IntArray,
     n_clusters: int,
-) -> IntArray:
-    """See ``merge_entropies`` of merging."""
+) -> tuple[IntArray, Counts]:
+    """See ``numpy_merge_cells`` of merging."""
     call, n_partitions = load().call, len(offsets) - 1
     counts = dense("counts", counts, np.int64, (int(offsets[-1]), None))
+    check_offsets("offsets", offsets, len(counts))
     weights = dense("weights", weights, np.float64, (n_partitions,))
     whole = dense("whole", whole, np.int64, (None,))
-    check_offsets("offsets", offsets, len(counts))
     n_rows, n_cells = counts.shape
-    if n_cells == 0 or n_clusters < 1:
+    # a copy, which is changed
+    under = np.array(below.T, dtype=np.float64, order="C")
+    check_array("below", under, np.float64, (n_cells, n_partitions))
+    if not 1 <= n_clusters <= n_cells:
         raise ValueError(
-            f"counts has {n_cells} cells and n_clusters={n_clusters}; both should be 1 "
-            "or more."
+            f"n_clusters={n_clusters} should be 1 to {n_cells}, the cells of counts."
         )
-    if counts.min() < 0 or np.add.reduceat(counts.sum(axis=1), offsets[:-1]).max() >= (
-        min(len(whole), 2**31)
-    ):
+    members = np.add.reduceat(counts.sum(axis=1), offsets[:-1])
+    most = len(whole) if kind == "entropy" else 2**31
+    if counts.min() < 0 or members.max() >= min(most, 2**31):
         raise ValueError(
             "counts should be 0 or more, and whole reach to the number of all members."
         )
     name = np.empty(n_cells, dtype=np.int64)
+    merged = np.empty((n_rows, n_clusters), dtype=np.int64)
     memory, place = scratch(call.merge_cells_scratch(n_cells, n_rows, n_partitions))
     call.merge_cells(
+        MERGES.index(kind),
         address(counts),
         n_cells,
         address(offsets),
         n_partitions,
         address(weights),
         address(whole),
+        address(under),
         n_clusters,
         address(name),
+        address(merged),
         place,
     )
     del memory
-    return name
+    return np.unique(name, return_inverse=True)[1].ravel(), merged
 
 
 def ipc_sweep(

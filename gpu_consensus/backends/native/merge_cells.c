@@ -1,20 +1,28 @@
 /* Merge cells until so many clusters are left, each time the pair that costs least: the
-   merges of gpu_consensus/loop/merging.py for entropies, the same bits.
+   merges of gpu_consensus/loop/merging.py, the same bits.
 
-   A merge of cells a and b costs in partition i g(n_a + n_b) - g(n_a) - g(n_b) less the
-   same over its labels, where n are the members present in it and g = x log2 x in whole
-   numbers (a table). Only labels that both have add something, and few cells have a
-   label: every label keeps a list of them, and every cell one of its labels. Sums
+   A merge of cells a and b costs in partition i
+   - of entropies: g(n_a + n_b) - g(n_a) - g(n_b) less the same over the labels, where n
+     are the members present in it and g = x log2 x in whole numbers (a table);
+   - of squares: A_a / z_a + A_b / z_b - (A_a + A_b + 2 P_ab) / (z_a + z_b), where A are
+     the sums of the squared counts and P those of their products;
+   - of roots: sqrt(A_a) + sqrt(A_b) - sqrt(A_a + A_b + 2 P_ab).
+   Only labels that both have add something to the sums of two cells, and few cells have
+   a label: every label keeps a list of them, and every cell one of its labels. Sums
    within a partition are those of whole numbers, and partitions are added in order. */
 #include "native.h"
 
+enum { ENTROPY, SQUARE, ROOT };
+
 typedef struct {
+    int64_t kind;
     int32_t* counts; /* (S, M): members with each label */
     int32_t* owners; /* (S, M): the cells that have a label, in any order */
     int32_t* n_owners;
     int32_t* labels;   /* (M, S): the labels of a cell, ascending */
     int64_t* n_labels; /* (M) */
-    int64_t* sizes;    /* (M, r) */
+    int64_t* sizes;    /* (M, r): members, or sums of squares */
+    double* below;     /* (M, r), for squares */
     int64_t* shared;   /* (M) */
     const int64_t* whole;
     const int64_t* offsets;
@@ -26,39 +34,74 @@ GPC_INLINE int64_t growth(const int64_t* g, int64_t x, int64_t y) {
     return g[x + y] - g[x] - g[y];
 }
 
-/* Write what merging cell x with every other one costs. */
-static void price(const cells* all, int64_t x, double* cost) {
-    const int64_t n_cells = all->n_cells;
-    const int32_t *label = all->labels + x * all->n_rows,
-                  *last = label + all->n_labels[x];
-    for (int64_t b = 0; b < n_cells; ++b) cost[b] = 0;
-    for (int64_t i = 0; i < all->n_partitions; ++i) {
-        memset(all->shared, 0, (size_t)n_cells * 8);
-        for (; label < last && *label < all->offsets[i + 1]; ++label) {
-            const int32_t* row = all->counts + *label * n_cells;
-            const int32_t* owner = all->owners + *label * n_cells;
-            const int64_t own = row[x];
-            for (int32_t t = 0; t < all->n_owners[*label]; ++t)
-                all->shared[owner[t]] += growth(all->whole, own, row[owner[t]]);
+GPC_INLINE double total_of(const int64_t kind, double square, double below) {
+    if (kind == ROOT) return __builtin_sqrt(square);
+    return below > 0 ? square / below : 0;
+}
+
+/* what the labels of partition i, from *label on, add to the sums with every cell */
+GPC_INLINE const int32_t* share(const cells* all, const int64_t kind, int64_t x,
+                                int64_t i, const int32_t* label, const int32_t* last) {
+    memset(all->shared, 0, (size_t)all->n_cells * 8);
+    for (; label < last && *label < all->offsets[i + 1]; ++label) {
+        const int32_t* row = all->counts + *label * all->n_cells;
+        const int32_t* owner = all->owners + *label * all->n_cells;
+        const int64_t own = row[x];
+        for (int32_t t = 0; t < all->n_owners[*label]; ++t) {
+            const int64_t other = row[owner[t]];
+            all->shared[owner[t]] +=
+                kind == ENTROPY ? growth(all->whole, own, other) : own * other;
         }
-        const int64_t size = all->sizes[x * all->n_partitions + i];
+    }
+    return label;
+}
+
+GPC_INLINE void price_as(const cells* all, const int64_t kind, int64_t x,
+                         double* cost) {
+    const int64_t n_cells = all->n_cells, r = all->n_partitions;
+    const int32_t* label = all->labels + x * all->n_rows;
+    const int32_t* last = label + all->n_labels[x];
+    for (int64_t b = 0; b < n_cells; ++b) cost[b] = 0;
+    for (int64_t i = 0; i < r; ++i) {
+        label = share(all, kind, x, i, label, last);
+        const int64_t size = all->sizes[x * r + i];
         for (int64_t b = 0; b < n_cells; ++b) {
-            const int64_t other = all->sizes[b * all->n_partitions + i];
-            cost[b] += all->weights[i] *
-                       (double)(growth(all->whole, size, other) - all->shared[b]);
+            const int64_t other = all->sizes[b * r + i];
+            double more;
+            if (kind == ENTROPY) {
+                more = (double)(growth(all->whole, size, other) - all->shared[b]);
+            } else {
+                const double z = all->below[x * r + i], y = all->below[b * r + i];
+                const double both = (double)(size + other + 2 * all->shared[b]);
+                more = total_of(kind, (double)size, z) +
+                       total_of(kind, (double)other, y) - total_of(kind, both, z + y);
+            }
+            cost[b] += all->weights[i] * more;
         }
     }
 }
 
+/* Write what merging cell x with every other one costs. */
+static void price(const cells* all, int64_t x, double* cost) {
+    if (all->kind == ENTROPY)
+        price_as(all, ENTROPY, x, cost);
+    else if (all->kind == SQUARE)
+        price_as(all, SQUARE, x, cost);
+    else
+        price_as(all, ROOT, x, cost);
+}
+
 /* Put cell y into cell x; spare: room for the labels of both. */
 static void join(const cells* all, int64_t x, int64_t y, int32_t* spare) {
-    const int64_t n_cells = all->n_cells;
-    int32_t *a = all->labels + x * all->n_rows, *b = all->labels + y * all->n_rows;
+    const int64_t n_cells = all->n_cells, r = all->n_partitions;
+    const int32_t* a = all->labels + x * all->n_rows;
+    const int32_t* b = all->labels + y * all->n_rows;
     const int32_t *a_end = a + all->n_labels[x], *b_end = b + all->n_labels[y];
     int32_t* out = spare;
     while (a < a_end || b < b_end) {
         const int32_t s = b == b_end || (a < a_end && *a < *b) ? *a : *b;
-        int32_t *row = all->counts + s * n_cells, *owner = all->owners + s * n_cells;
+        int32_t* row = all->counts + s * n_cells;
+        int32_t* owner = all->owners + s * n_cells;
         if (b < b_end && *b == s) {
             int32_t t = 0;
             while (owner[t] != y) ++t;
@@ -75,8 +118,21 @@ static void join(const cells* all, int64_t x, int64_t y, int32_t* spare) {
     }
     all->n_labels[x] = out - spare;
     memcpy(all->labels + x * all->n_rows, spare, (size_t)(out - spare) * 4);
-    for (int64_t i = 0; i < all->n_partitions; ++i)
-        all->sizes[x * all->n_partitions + i] += all->sizes[y * all->n_partitions + i];
+    int64_t *into = all->sizes + x * r, *from = all->sizes + y * r;
+    if (all->kind == ENTROPY) {
+        for (int64_t i = 0; i < r; ++i) into[i] += from[i];
+        return;
+    }
+    for (int64_t i = 0; i < r; ++i) {
+        all->below[x * r + i] += all->below[y * r + i];
+        into[i] = 0;
+    }
+    int64_t i = 0;
+    for (const int32_t* s = spare; s < out; ++s) {
+        while (*s >= all->offsets[i + 1]) ++i;
+        const int64_t n = all->counts[*s * n_cells + x];
+        into[i] += n * n;
+    }
 }
 
 /* Bytes of scratch that gpc_merge_cells needs. */
@@ -88,15 +144,20 @@ GPC_API int64_t gpc_merge_cells_scratch(int64_t n_cells, int64_t n_rows,
 
 /* Merge the cells of counts (S, M) to n_clusters.
 
-   whole: g at every number of members, in whole numbers. name (M): the cell that each
-   has gone into, the lowest of them. */
-GPC_API void gpc_merge_cells(const int64_t* counts, int64_t n_cells,
+   whole: g at every number of members, in whole numbers, for entropies; below (M, r):
+   z, for squares, changed. name (M): the cell that each has gone into, the lowest of
+   them; merged (S, n_clusters): the counts of these cells, in their order. n_clusters
+   <= M. */
+GPC_API void gpc_merge_cells(int64_t kind, const int64_t* counts, int64_t n_cells,
                              const int64_t* offsets, int64_t n_partitions,
-                             const double* weights, const int64_t* whole,
-                             int64_t n_clusters, int64_t* name, void* scratch) {
+                             const double* weights, const int64_t* whole, double* below,
+                             int64_t n_clusters, int64_t* name, int64_t* merged,
+                             void* scratch) {
     const int64_t n_rows = offsets[n_partitions];
     double *costs = scratch, *cost = costs + n_cells * n_cells; /* (M, M), of a < b */
-    cells all = {.whole = whole,
+    cells all = {.kind = kind,
+                 .below = below,
+                 .whole = whole,
                  .offsets = offsets,
                  .weights = weights,
                  .n_cells = n_cells,
@@ -122,7 +183,7 @@ GPC_API void gpc_merge_cells(const int64_t* counts, int64_t n_cells,
                 all.counts[s * n_cells + a] = (int32_t)n;
                 if (!n) continue;
                 owner[number++] = (int32_t)a;
-                all.sizes[a * n_partitions + i] += n;
+                all.sizes[a * n_partitions + i] += kind == ENTROPY ? n : n * n;
                 all.labels[a * n_rows + all.n_labels[a]++] = (int32_t)s;
             }
             all.n_owners[s] = number;
@@ -151,4 +212,19 @@ GPC_API void gpc_merge_cells(const int64_t* counts, int64_t n_cells,
             if (name[b] == b && b != x)
                 costs[b < x ? b * n_cells + x : x * n_cells + b] = cost[b];
     }
+    int64_t* place = all.shared; /* of each cell that is left, among the clusters */
+    for (int64_t a = 0, k = 0; a < n_cells; ++a)
+        if (name[a] == a) place[a] = k++;
+    for (int64_t i = 0; i < n_partitions; ++i)
+        for (int64_t s = offsets[i]; s < offsets[i + 1]; ++s) {
+            int64_t* row = merged + s * n_clusters;
+            if (s < offsets[i + 1] - 1) {
+                for (int64_t a = 0; a < n_cells; ++a)
+                    if (name[a] == a) row[place[a]] = all.counts[s * n_cells + a];
+                continue;
+            }
+            memset(row, 0, (size_t)n_clusters * 8);
+            for (int64_t a = 0; a < n_cells; ++a)
+                row[place[name[a]]] += counts[s * n_cells + a];
+        }
 }
