@@ -61,8 +61,11 @@ def merge_cells(
     if merging is None:
         return _merge_any(rule, counts, absent, n_clusters)
     whole = np.empty(0, dtype=np.int64)
+    below = np.zeros((len(merging.weights), counts.shape[1]), dtype=np.int64)
     if merging.kind == "entropy":
-        whole = whole_x_log2_x(counts, merging.segments)
+        whole = whole_x_log2_x(int(counts[: merging.segments.offsets[1]].sum()))
+    elif merging.kind == "square":
+        below = merging.below(counts, absent)
     merge = fastest("merge_cells", numpy_merge_cells)
     return Merged(
         *merge(
@@ -71,7 +74,7 @@ def merge_cells(
             merging.segments.offsets,
             merging.weights,
             whole,
-            merging.below(counts, absent),
+            below,
             n_clusters,
         )
     )
@@ -106,12 +109,11 @@ def numpy_merge_cells(
     return _merge_squares(kind, counts, offsets, weights, below, n_clusters)
 
 
-def whole_x_log2_x(counts: Counts, segments: Segments) -> IntArray:
+def whole_x_log2_x(most: int) -> IntArray:
     """Return x log2 x in whole numbers, for every x up to the members of all cells.
 
     They are multiples of a power of two, as small as float64 can hold the largest.
     """
-    most = int(segments.sum(counts).sum(axis=1).max(initial=1))
     exact = x_log2_x(np.arange(most + 1))
     bits = _BITS - int(exact[-1] + 1).bit_length()
     return np.rint(np.ldexp(exact, bits)).astype(np.int64)
