@@ -23,7 +23,7 @@ def sizes_of(n: int, n_clusters: int, ratio: float) -> IntArray:
     [58, 28, 14]
     """
     share = ratio ** -np.linspace(0.0, 1.0, n_clusters)
-    sizes = np.maximum(5, (n * share / share.sum()).astype(np.int64))
+    sizes: IntArray = np.maximum(5, (n * share / share.sum()).astype(np.int64))
     sizes[0] += n - sizes.sum()
     return sizes
 
