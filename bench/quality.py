@@ -189,6 +189,8 @@ def measure(plan: Plan, records: Records) -> None:
 def _measured(worker: Worker, task: Record) -> Record:
     part, name, partitions, method, seed = key_of(task)
     reason = None if part == "regret" else too_large(method, task["n"])
+    if reason is None and part == "features" and method in gpc.METHODS:
+        reason = worker.prepare(name, seed)
     if reason is not None:
         return {"reason": reason}
     begin = time.perf_counter()
