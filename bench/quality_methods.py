@@ -39,6 +39,7 @@ LARGEST = {
 
 _COMPONENTS = 50  # of text, for those of scikit-learn that take no sparse matrix
 _WARM_UP = 60.0  # seconds for starting a worker and loading a set
+_GRACE = 5.0  # seconds for an idle worker to end by itself
 
 
 def method_names() -> tuple[str, ...]:
@@ -234,6 +235,9 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._pipe.close()
+            self._process.join(_GRACE)  # it frees what it holds
         self._end()
 
     def prepare(self, name: str, seed: int) -> str | None:

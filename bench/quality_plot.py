@@ -47,22 +47,20 @@ def draw_quality(result: dict[str, Any], path: Path) -> None:
         xlabel="mean rank, 1 is best; bars that do not meet differ at 5%",
     )
     left.invert_yaxis()
-    means = [kinds[method]["all"] for method in methods]
+    means = [row["ari"] for row in ranks]
     right.barh(at, means, color=[colour[m] for m in methods], alpha=0.35, height=0.7)
     for kind, marker in zip(KINDS, "os^Dv*", strict=True):
         points = [(kinds[m].get(kind), y) for m, y in zip(methods, at, strict=True)]
         shown = [(x, y) for x, y in points if x is not None]
         if shown:
             right.plot(*zip(*shown, strict=True), marker, markersize=4, label=kind)
-    right.set(xlabel="ARI: bars in the mean, marks by kind of set", xlim=(-0.05, 1.02))
+    right.set(xlabel="mean ARI; marks: by kind of set", xlim=(-0.05, 1.02))
     right.tick_params(labelleft=True)
-    right.legend(
-        fontsize="small", ncols=len(KINDS), loc="lower center", bbox_to_anchor=(0.5, 1)
-    )
+    figure.legend(fontsize="small", ncols=len(KINDS), loc="outside upper right")
     for axes in (left, right):
         axes.grid(alpha=0.3)
     words = "held back" if use == "hold" else "to decide on"
-    left.set_title(f"{n_sets} sets {words}", fontsize="medium")
+    figure.suptitle(f"{n_sets} sets {words}", x=0.01, ha="left", fontsize="medium")
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
