@@ -181,7 +181,9 @@ def _parser(description: str) -> _Parser:
     )
     parser.add_argument("--markdown", type=Path, help="Markdown file to write")
     parser.add_argument(
-        "--seeds", type=int, help="number of seeds, default 10, with --quick fewer"
+        "--seeds",
+        type=int,
+        help="number of seeds; default 10, of features in quality 1",
     )
     return parser
 
