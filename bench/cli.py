@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import shlex
 import sys
 import time
@@ -118,6 +119,8 @@ def _quality(given: list[str]) -> int:
         if arguments.markdown is None:
             print(page, end="")
         else:
+            if arguments.picture is not None:
+                page = _show_picture(page, arguments.markdown, arguments.picture)
             write_atomic(arguments.markdown, lambda file: file.write(page.encode()))
         if arguments.picture is not None:
             draw_quality(result, arguments.picture)
@@ -125,6 +128,14 @@ def _quality(given: list[str]) -> int:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     return 0 if result["complete"] else 1
+
+
+def _show_picture(page: str, markdown: Path, picture: Path) -> str:
+    """Return the page with a picture below its head."""
+    folder = markdown.resolve().parent
+    where = Path(os.path.relpath(picture.resolve(), folder)).as_posix()
+    head, line, rest = page.partition("\n\n## ")
+    return f"{head}\n\n![Mean ranks and mean ARI of all methods]({where}){line}{rest}"
 
 
 def write(result: dict[str, Any], output: Path | None, markdown: Path | None) -> None:

@@ -273,6 +273,15 @@ def test_ranks_are_drawn(tmp_path):
     assert "<svg" in (tmp_path / "x.svg").read_text(encoding="utf-8")
 
 
+def test_page_shows_the_picture(tmp_path):
+    page = "# Title\n\n- head\n\n## A\n\n## B\n"
+    (tmp_path / "p").mkdir()
+    shown = cli._show_picture(page, tmp_path / "x.md", tmp_path / "p" / "x.svg")
+    head, _, rest = shown.partition("![Mean ranks and mean ARI of all methods]")
+    assert head == "# Title\n\n- head\n\n"
+    assert rest == "(p/x.svg)\n\n## A\n\n## B\n"
+
+
 def test_picture_needs_matplotlib(tmp_path, capsys):
     if importlib.util.find_spec("matplotlib") is not None:
         pytest.skip("matplotlib is here")
