@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import shlex
 import sys
 import time
@@ -21,15 +22,16 @@ from typing import Any, NoReturn
 from gpu_consensus.ensemble.storage import write_atomic
 from gpu_consensus.util.checks import check_choice
 
-from . import environment
+from . import environment, quality
 from .plot import draw_throughput
+from .quality_plot import check_matplotlib, draw_quality
 from .render import FORMAT, VERSION, check_format, to_markdown
 from .suite import Context, Table
 
 SUITES = {"papers": ".papers", "speed": ".speed", "methods": ".methods"}
 """Name of a suite and its module."""
 
-_PATHS = ("--data-dir", "--output", "--markdown")
+_PATHS = ("--data-dir", "--output", "--markdown", "--picture")
 _PROG = f"python -m {__package__}"
 
 
@@ -43,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given[:1] == ["plot"]:
             _plot(given[1:])
             return 0
+        if given[:1] == [quality.NAME]:
+            return _quality(given)
         arguments = _parse(given)
         context = _context(arguments)
     except ValueError as error:
@@ -96,6 +100,44 @@ def _run(
     return 0
 
 
+def _quality(given: list[str]) -> int:
+    """Measure quality: JSON lines, then the page and the picture of them."""
+    parser = _parser("Measure how good the clusters of all methods are.")
+    quality.add_options(parser)
+    arguments = parser.parse_args(given)
+    _check_paths(arguments, ("output", "markdown", "picture"))
+    plan = quality.Plan(arguments)
+    _check_folder(arguments.data_dir)
+    if arguments.picture is not None:
+        check_matplotlib()
+    try:
+        if arguments.search_best is not None:
+            quality.search(plan.context, arguments.search_best)
+            return 0
+        result = quality.run(plan, arguments.output, _command(given))
+        page = to_markdown(result)
+        if arguments.markdown is None:
+            print(page, end="")
+        else:
+            if arguments.picture is not None:
+                page = _show_picture(page, arguments.markdown, arguments.picture)
+            write_atomic(arguments.markdown, lambda file: file.write(page.encode()))
+        if arguments.picture is not None:
+            draw_quality(result, arguments.picture)
+    except OSError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    return 0 if result["complete"] else 1
+
+
+def _show_picture(page: str, markdown: Path, picture: Path) -> str:
+    """Return the page with a picture below its head."""
+    folder = markdown.resolve().parent
+    where = Path(os.path.relpath(picture.resolve(), folder)).as_posix()
+    head, line, rest = page.partition("\n\n## ")
+    return f"{head}\n\n![Mean ranks and mean ARI of all methods]({where}){line}{rest}"
+
+
 def write(result: dict[str, Any], output: Path | None, markdown: Path | None) -> None:
     """Write JSON and Markdown; each file is the old one or the whole new one."""
     text = json.dumps(result, indent=1, allow_nan=False) + "\n"
@@ -138,21 +180,29 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(f"{message}; see {self.prog} --help.")
 
 
-def _parse(given: list[str]) -> argparse.Namespace:
-    parser = _Parser(
-        prog=_PROG,
-        description="Run a benchmark suite, or show a stored result: render x.json, "
-        "plot speed.json speed.png.",
-    )
-    parser.add_argument("suite", help=f"{', '.join(SUITES)}, render or plot")
+def _parser(description: str) -> _Parser:
+    """Return a parser with the options of all suites."""
+    parser = _Parser(prog=_PROG, description=description)
+    known = ", ".join([*SUITES, quality.NAME])
+    parser.add_argument("suite", help=f"{known}, render or plot")
     parser.add_argument("--quick", action="store_true", help="a small run, in seconds")
+    parser.add_argument("--data-dir", type=Path, help="folder with data sets to read")
     parser.add_argument(
-        "--data-dir", type=Path, help="folder with the data sets of the papers"
+        "--output", type=Path, help="JSON file to write; of quality JSON lines"
     )
-    parser.add_argument("--output", type=Path, help="JSON file to write")
     parser.add_argument("--markdown", type=Path, help="Markdown file to write")
     parser.add_argument(
-        "--seeds", type=int, help="number of seeds, default 10, with --quick 2"
+        "--seeds",
+        type=int,
+        help="number of seeds; default 10, of features in quality 1",
+    )
+    return parser
+
+
+def _parse(given: list[str]) -> argparse.Namespace:
+    parser = _parser(
+        "Run a benchmark suite, or show a stored result: render x.json, "
+        "plot speed.json speed.png. More options: quality --help."
     )
     parser.add_argument(
         "--counts",
@@ -160,28 +210,36 @@ def _parse(given: list[str]) -> argparse.Namespace:
         help="of speed, only the instructions per lookup; needs valgrind, a compiler",
     )
     arguments = parser.parse_args(given)
-    check_choice("suite", arguments.suite, [*SUITES, "render", "plot"])
+    check_choice("suite", arguments.suite, [*SUITES, quality.NAME, "render", "plot"])
     if arguments.counts and arguments.suite != "speed":
         raise ValueError(
             f"--counts belongs to the suite speed, not to {arguments.suite}; leave it "
             "out."
         )
-    for name in ("output", "markdown"):
+    _check_paths(arguments, ("output", "markdown"))
+    return arguments
+
+
+def _check_paths(arguments: argparse.Namespace, names: Sequence[str]) -> None:
+    for name in names:
         path = getattr(arguments, name)
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise ValueError(
                 f"--{name} {str(path)!r} should be a file in a folder that exists."
             )
-    return arguments
 
 
-def _context(arguments: argparse.Namespace) -> Context:
-    folder = arguments.data_dir
+def _check_folder(folder: Path | None) -> None:
     if folder is not None and not folder.is_dir():
         raise ValueError(
             f"--data-dir {str(folder)!r} is not a folder; leave it out to use the data "
             "sets that scikit-learn ships."
         )
+
+
+def _context(arguments: argparse.Namespace) -> Context:
+    folder = arguments.data_dir
+    _check_folder(folder)
     seeds = arguments.seeds
     if seeds is None:
         seeds = 2 if arguments.quick else 10

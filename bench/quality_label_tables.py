@@ -1,0 +1,144 @@
+"""Tables of the parts "labels" and "regret" of ``bench quality``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .quality_best import case_name
+from .quality_ensembles import ENSEMBLES, FIRST, PROBLEMS
+from .quality_records import Record
+from .quality_summary import mean_scores, rank_table
+from .suite import Column, Skipped, Table
+
+DRAWN = 10
+"""Partitions of a draw."""
+
+
+def label_tables(records: Sequence[Record]) -> list[Table]:
+    """Return the ARI of every method on draws of partitions, and on all of them."""
+    tables = []
+    for partitions, name, words in (
+        (DRAWN, "draws", f"{DRAWN} partitions drawn by the seed"),
+        (0, "whole", "all 100 partitions"),
+    ):
+        chosen = [record for record in records if record["partitions"] == partitions]
+        ari, seconds = mean_scores(chosen, "ari"), mean_scores(chosen, "seconds")
+        sets = [e for e in ENSEMBLES if any(e.name in of for of in ari.values())]
+        if not sets:
+            continue
+        rows = [
+            {"method": method, **of}
+            | {use: _mean_of_use(of, use) for use in ("decide", "hold")}
+            | {"seconds": float(np.mean(list(seconds[method].values())))}
+            for method, of in ari.items()
+        ]
+        columns = [Column("method", "method")]
+        columns += [Column(e.name, f"{e.name} ({e.use})", ".3f") for e in sets]
+        columns += [Column("decide", "mean, to decide on", ".3f")]
+        columns += [Column("hold", "mean, held back", ".3f")]
+        columns += [Column("seconds", "seconds", ".2f")]
+        table = Table(f"labels_{name}", f"ARI from labels: {words}", columns, rows)
+        table.notes.append("Means over seeds; rows of the ensembles are shuffled.")
+        reasons = dict.fromkeys(
+            (f"{r['method']} on {r['set']}, {words}", r["reason"])
+            for r in chosen
+            if "reason" in r
+        )
+        table.skipped += [Skipped(*entry) for entry in reasons]
+        names = [e.name for e in sets]
+        ranks = rank_table(ari, names, f"label_ranks_{name}", f"of labels, {words}")
+        tables += [table, ranks]
+    return tables
+
+
+def _mean_of_use(of: Mapping[str, float], use: str) -> float | None:
+    found = [of[e.name] for e in ENSEMBLES if e.use == use and e.name in of]
+    return float(np.mean(found)) if found else None
+
+
+def regret_tables(
+    records: Sequence[Record], best: Mapping[str, Mapping[str, Any]]
+) -> list[Table]:
+    """Return how far F lies above the best that is known, relative to that.
+
+    Parameters
+    ----------
+    records : sequence of dict
+    best : mapping
+        What ``read_best`` returns.
+    """
+    groups: dict[tuple[str, int, str], list[Record]] = {}
+    for record in records:
+        if "reason" not in record:
+            key = record["set"], record["partitions"], record["method"]
+            groups.setdefault(key, []).append(record)
+    if not groups:
+        return []
+    rows, skipped, beaten = [], [], 0
+    pooled: dict[tuple[str, int], list[Any]] = {}
+    for (name, first, problem), found in groups.items():
+        case = case_name(name, first, problem)
+        kept = best.get(case)
+        if kept is None or kept["digest"] != found[0]["digest"]:
+            why = "the kept list has no value for this ensemble; --search-best makes it"
+            skipped.append(Skipped(f"regret of {case}", why))
+            continue
+        F = np.array([record["objective"] for record in found])
+        # what rounding does to a sum is not a better value
+        beaten += bool(F.min() < kept["objective"] * (1 - 1e-12))
+        lowest = min(kept["objective"], F.min())
+        regret = F / lowest - 1
+        pooled.setdefault((problem, first), []).append(regret)
+        rows.append(
+            {"data": name, "partitions": first, "problem": problem, "best": lowest}
+            | _quantiles(regret)
+            | {
+                "equal": float((regret <= 1e-12).mean()),
+                "seconds": float(np.mean([record["seconds"] for record in found])),
+                "searched": kept["seconds"],
+            }
+        )
+    spread = [
+        Column("median", "median", ".1e"),
+        Column("high", "95th percentile", ".1e"),
+        Column("worst", "worst", ".1e"),
+    ]
+    what = [Column("problem", "problem"), Column("partitions", "partitions")]
+    together = Table("regret", "Regret of F", [*what, Column("runs", "runs"), *spread])
+    for task in ((p, first) for p in PROBLEMS for first in FIRST):
+        if task in pooled:
+            values = np.concatenate(pooled[task])
+            row = {"problem": task[0], "partitions": task[1], "runs": len(values)}
+            together.rows.append(row | _quantiles(values))
+    together.skipped += skipped
+    together.notes += [
+        "(F - best) / best, options as by default, over ensembles and seeds; best: the "
+        "lowest F of long searches (`quality_best.json`) and of this run.",
+        f"This run found a lower F than the list in {beaten} of {len(rows)} problems.",
+    ]
+    each = Table(
+        "regret_each",
+        "Regret of F, each ensemble",
+        [
+            Column("data", "ensemble"),
+            *what,
+            Column("best", "best F", ".6f"),
+            *spread,
+            Column("equal", "share of runs at the best", ".2f"),
+            Column("seconds", "seconds of a run", ".2f"),
+            Column("searched", "seconds of search", ".0f"),
+        ],
+        rows,
+    )
+    return [together, each]
+
+
+def _quantiles(regret: Any) -> dict[str, float]:
+    return {
+        "median": float(np.median(regret)),
+        "high": float(np.quantile(regret, 0.95)),
+        "worst": float(regret.max()),
+    }
