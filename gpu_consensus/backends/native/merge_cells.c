@@ -26,7 +26,8 @@ GPC_INLINE int64_t growth(const int64_t* g, int64_t x, int64_t y) {
     return g[x + y] - g[x] - g[y];
 }
 
-/* Write what merging cell x with every other one costs. */
+/* Write what merging cell x with every other one costs. The table ends with all
+   members: no cell is added to itself, and those that are gone have none. */
 static void price(const cells* all, int64_t x, double* cost) {
     const int64_t n_cells = all->n_cells;
     const int32_t *label = all->labels + x * all->n_rows,
@@ -38,12 +39,14 @@ static void price(const cells* all, int64_t x, double* cost) {
             const int32_t* row = all->counts + *label * n_cells;
             const int32_t* owner = all->owners + *label * n_cells;
             const int64_t own = row[x];
-            for (int32_t t = 0; t < all->n_owners[*label]; ++t)
-                all->shared[owner[t]] += growth(all->whole, own, row[owner[t]]);
+            for (int32_t t = 0; t < all->n_owners[*label]; ++t) {
+                const int64_t other = owner[t] == x ? 0 : row[owner[t]];
+                all->shared[owner[t]] += growth(all->whole, own, other);
+            }
         }
         const int64_t size = all->sizes[x * all->n_partitions + i];
         for (int64_t b = 0; b < n_cells; ++b) {
-            const int64_t other = all->sizes[b * all->n_partitions + i];
+            const int64_t other = b == x ? 0 : all->sizes[b * all->n_partitions + i];
             cost[b] += all->weights[i] *
                        (double)(growth(all->whole, size, other) - all->shared[b]);
         }
@@ -75,8 +78,12 @@ static void join(const cells* all, int64_t x, int64_t y, int32_t* spare) {
     }
     all->n_labels[x] = out - spare;
     memcpy(all->labels + x * all->n_rows, spare, (size_t)(out - spare) * 4);
-    for (int64_t i = 0; i < all->n_partitions; ++i)
-        all->sizes[x * all->n_partitions + i] += all->sizes[y * all->n_partitions + i];
+    int64_t *into = all->sizes + x * all->n_partitions,
+            *gone = all->sizes + y * all->n_partitions;
+    for (int64_t i = 0; i < all->n_partitions; ++i) {
+        into[i] += gone[i];
+        gone[i] = 0;
+    }
 }
 
 /* Bytes of scratch that gpc_merge_cells needs. */
