@@ -6,8 +6,8 @@
 //
 // A cluster without any member in a partition takes the partition's marginal counts.
 //
-// Compiled with UTILITY_C, _H, _H_SMOOTH, _COS, _LP, _IVC, _IPVC, _SEC or _SEC_ROW. For IVC,
-// `square` holds the row of the majority label instead of a sum.
+// Compiled with UTILITY_C, _H, _H_SMOOTH, _COS, _LP, _IVC, _IPVC, _SEC or _SEC_ROW. For
+// IVC, `square` holds the row of the majority label instead of a sum.
 
 __device__ __forceinline__ float as_entry(double value) {
     const float entry = (float)value;

@@ -37,7 +37,7 @@ FACTORS = {
     "n_restarts": (1, 2, 3),
     "missing": (0.0, 0.4),
     "row_table": (0, 1, 2),
-    "rule": ("c", "h", "cos", "l3", "l8", "ivc", "ipvc", "sec"),
+    "rule": ("c", "h", "h_smooth", "cos", "l3", "l8", "ivc", "ipvc", "sec"),
     "repeat": (1, 9),
     "order": ("forward", "reverse", "random"),
 }

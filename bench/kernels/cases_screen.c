@@ -51,6 +51,17 @@ static int64_t unit_of(double number) {
     return e;
 }
 
+/* Let the least unit be 1, and the scales fit it; return what it was. */
+static double in_least_units(world* w) {
+    uint8_t least = w->unit[0];
+    for (int64_t v = 1; v < w->n_lookups; ++v)
+        if (w->unit[v] < least) least = w->unit[v];
+    const double size = (double)((int64_t)1 << least);
+    for (int64_t v = 0; v < w->n_lookups; ++v) w->unit[v] -= least;
+    for (int64_t c = 0; c < w->columns; ++c) w->scale[c] /= (float)size;
+    return size;
+}
+
 /* Lookups with the largest units first, in their order otherwise. */
 static void sort_lookups(world* w) {
     for (int64_t v = 1; v < w->n_lookups; ++v)
@@ -102,6 +113,7 @@ static int make_scale(world* w) {
     }
     for (int64_t v = 0; v < w->n_lookups; ++v) coarse += (double)(1 << w->unit[v]);
     if (room * (1 + 1e-6) + 1.0002 / 2 * coarse > 65535) return 0;
+    coarse /= in_least_units(w);
     sort_lookups(w);
     for (int64_t v = 0; v < w->n_lookups; ++v) {
         const int64_t i = w->lookup_parts[2 * v], j = w->lookup_parts[2 * v + 1];
@@ -167,7 +179,7 @@ static int64_t screened_room(const world* w) {
 /* how many stay in doubt depends on the ranges, and is not compared */
 static void screened_part(world* w, int64_t begin, int64_t end, char* scratch) {
     int64_t found[2] = {0, 0};
-    const double bearable = (double)w->columns / 40 - 0.15;
+    const double bearable = (double)w->columns / 64 - 0.1;
     gpc_assign_screened(CODES, w->s.n_partitions, w->table, w->width, w->small,
                         w->small_width, w->lookup_parts, w->lookup_rows, w->raised,
                         w->n_lookups, w->distance, bearable > 0.05 ? bearable : 0.05,

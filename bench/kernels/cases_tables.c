@@ -17,13 +17,13 @@ static void sums_part(world* w, int64_t first, int64_t last, char* scratch) {
 }
 
 /* utilities by their number in table.c */
-enum { LP = 3, SEC = 6, SEC_ROW = 7 };
+enum { LP = 3, SEC = 6, SEC_ROW = 7, H_SMOOTH = 8 };
 
 static int prepare_table(world* w) {
     w->counts = make_counts(w, make_assignment(w, 20));
     make_marginals(w);
     w->weights = make_doubles(w, w->s.n_partitions, 1000, 0.001);
-    if (w->variant == LP || w->variant >= SEC)
+    if (w->variant == LP || w->variant == SEC || w->variant == SEC_ROW)
         w->norm = make_doubles(w, w->s.n_partitions * w->columns, 500, 1.0);
     w->enter = output(w, (size_t)(w->n_rows * w->width) * 4, 0xa5);
     return 1;
@@ -47,12 +47,12 @@ static int prepare_prices(world* w) {
     return 1;
 }
 
-static int64_t prices_room(const world* w) { return 16 * w->columns; }
+static int64_t prices_room(const world* w) { return gpc_prices_scratch(w->columns); }
 
 static void prices_part(world* w, int64_t first, int64_t last, char* scratch) {
     gpc_prices(w->variant, w->counts, w->offsets, w->weights, 0.75, w->rises,
                w->s.n_restarts, w->s.n_clusters, first, last, w->enter, w->stay,
-               w->width, scratch, scratch + 8 * w->columns);
+               w->width, scratch);
 }
 
 #define ENTRY "entry of the table"
@@ -87,6 +87,7 @@ const kernel_case table_cases[] = {
     TABLE("ipvc", 5),
     TABLE("sec", SEC),
     TABLE("sec-row", SEC_ROW),
+    TABLE("h-smooth", H_SMOOTH),
     PRICES("c", 0),
     PRICES("h", 1),
     PRICES("cos", 2),

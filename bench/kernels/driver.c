@@ -49,8 +49,9 @@ static const shape COUNTED[] = {
     {"R=10, K=10, 300 labels", 1, 2000, 10, 10, 50, 300, 0, 50, 2},
     {0}};
 
-static const kernel_case* const GROUPS[] = {row_cases, screen_cases, count_cases,
-                                            table_cases, loop_cases};
+static const kernel_case* const GROUPS[] = {row_cases,   screen_cases, count_cases,
+                                            table_cases, loop_cases,   sum_cases,
+                                            merge_cases, kmeans_cases};
 enum { N_GROUPS = sizeof GROUPS / sizeof GROUPS[0], MOST_THREADS = 16 };
 
 /* what a run does wrong on purpose: a sanitizer has to say so */

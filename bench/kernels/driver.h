@@ -56,13 +56,20 @@ typedef struct {
     uint16_t* distance;
     int64_t *lookup_parts, *lookup_rows;
     int64_t n_lookups, small_width, similarity_size, n_left, n_right;
+    double *alpha, *draws;
+    int64_t *pairs, *whole, *n_chosen;
+    void *points, *fits;
+    int64_t number_size, n_features;
     /* outputs */
     char* assignment;
     float *best, *gaps, *enter, *stay, *spread, *level, *lowest;
     double *scores, *entropy;
     int64_t *counts, *total, *found, *sums[4], *sizes, *members, *order, *moves;
     int64_t *left_sums, *boundary;
-    int32_t *same, *both;
+    int32_t *same, *both, *nearest;
+    double *votes, *matrix, *numbers, *heights, *inertia;
+    int64_t *likeliest, *lists, *progress, *merged, *name;
+    void* centroids;
     uint8_t* sets;
 } world;
 
@@ -84,7 +91,7 @@ typedef struct {
 } kernel_case;
 
 extern const kernel_case row_cases[], screen_cases[], count_cases[], table_cases[],
-    loop_cases[];
+    loop_cases[], sum_cases[], merge_cases[], kmeans_cases[];
 
 /* numbers */
 uint64_t next_bits(world* w);

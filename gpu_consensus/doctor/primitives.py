@@ -33,7 +33,7 @@ _FEW = 50  # objects for what takes long in NumPy
 
 MOST_CLUSTERS = 65_535
 """With more clusters than this, only their counts and their type are compared."""
-RULES = ("c", "h", "cos", "l5", "ivc", "ipvc", "sec", "sec, complete")
+RULES = ("c", "h", "h_smooth", "cos", "l5", "ivc", "ipvc", "sec", "sec, complete")
 """A rule for every kind of table."""
 
 
@@ -349,6 +349,7 @@ def _rules(data: Data) -> dict[str, Rule]:
         "ipvc": lambda: IpvcRule(ens, ens.weights),
         "sec": lambda: SecRule(ens),
         "sec, complete": lambda: SecRule(_complete(ens)),
+        "h_smooth": lambda: _smoothed(make("h")),
     }
 
     def make(name: str) -> Rule:
@@ -357,6 +358,12 @@ def _rules(data: Data) -> dict[str, Rule]:
         return KccRule(ens, parse_utility(name)[1], ens.weights)
 
     return {name: make(name) for name in data.case.rules}
+
+
+def _smoothed(rule: Rule) -> Rule:
+    """Let a rule make its smoothed table instead of its own."""
+    rule.recipe = rule.smoothed
+    return rule
 
 
 def _complete(ensemble: Ensemble) -> Ensemble:

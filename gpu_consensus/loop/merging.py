@@ -63,7 +63,7 @@ def merge_cells(
     whole = np.empty(0, dtype=np.int64)
     below = np.zeros((len(merging.weights), counts.shape[1]), dtype=np.int64)
     if merging.kind == "entropy":
-        whole = whole_x_log2_x(int(counts[: merging.segments.offsets[1]].sum()))
+        whole = whole_x_log2_x(2 * int(counts[: merging.segments.offsets[1]].sum()))
     elif merging.kind == "square":
         below = merging.below(counts, absent)
     merge = fastest("merge_cells", numpy_merge_cells)
@@ -110,7 +110,7 @@ def numpy_merge_cells(
 
 
 def whole_x_log2_x(most: int) -> IntArray:
-    """Return x log2 x in whole numbers, for every x up to the members of all cells.
+    """Return x log2 x in whole numbers, for every x up to so many.
 
     They are multiples of a power of two, as small as float64 can hold the largest.
     """

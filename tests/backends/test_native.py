@@ -220,7 +220,7 @@ def counts_of(case: Case) -> Any:
     return counted(REFERENCE, case, None, case.assignment()) - 1
 
 
-@pytest.mark.parametrize("name", ["C", "H", "COS", "LP", "IVC", "IPVC"])
+@pytest.mark.parametrize("name", ["C", "H", "H_SMOOTH", "COS", "LP", "IVC", "IPVC"])
 def test_table(backend: NativeBackend, case: Case, name: str) -> None:
     weights = case.rng.random(len(case.codes)) + 0.1
     power = 5 if name == "LP" else 0

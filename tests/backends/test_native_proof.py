@@ -175,7 +175,10 @@ def test_sanitizers_notice_a_range_that_is_too_long(watched: Path) -> None:
     assert not missed
 
 
-FEW = "views or objects or ipc_sweep or climbs or best and (n70 or own_layout)"
+FEW = (
+    "views or objects or ipc_sweep or climbs or best and (n70 or own_layout)"
+    " or empty_cluster or fewer_clusters or mended and 7"
+)
 
 
 def all_of_the_lowest() -> str:
@@ -189,12 +192,13 @@ def test_sanitizers_find_nothing_from_python(
     watched_library: Path, shapes: str
 ) -> None:
     """Views, read-only and unaligned arrays, no object and one, as Python has them."""
-    tests = Path(__file__).with_name("test_native.py")
+    here = Path(__file__)
+    tests = [here.with_name(f"test_native{part}.py") for part in ("", "_kmeans")]
     chosen = FEW if shapes == "few" else all_of_the_lowest()
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-k", chosen]
     done = run(
         [sys.executable, "-m", "pytest", *options],
-        tests,
+        *tests,
         env={
             **os.environ,
             "GPU_CONSENSUS_TEST_LIBRARY": str(watched_library),

@@ -105,7 +105,7 @@ def test_the_compiled_form_gives_the_same_merges(seed, cells, kind):
         counts *= 10_000
     segments, rng = Segments(ens.offsets), np.random.default_rng(seed)
     weights = rng.random(12)
-    whole = whole_x_log2_x(int(counts[: ens.offsets[1]].sum()))
+    whole = whole_x_log2_x(2 * int(counts[: ens.offsets[1]].sum()))
     below = segments.sum(segments.present(counts))
     for n_clusters in {1, min(2, cells), cells}:
         given = (kind, counts, ens.offsets, weights, whole, below, n_clusters)
@@ -127,7 +127,7 @@ def test_wrong_shapes_are_refused_before_c():
         "counts": counts,
         "offsets": ens.offsets,
         "weights": np.ones(5),
-        "whole": whole_x_log2_x(int(counts[: ens.offsets[1]].sum())),
+        "whole": whole_x_log2_x(2 * int(counts[: ens.offsets[1]].sum())),
         "below": segments.sum(counts),
         "n_clusters": 2,
     }

@@ -123,7 +123,7 @@ def _every_primitive(
     weight = cupy.zeros(n_samples, np.int64)
     for before in (None, assignment):
         backend.count(codes, offsets, before, assignment, counts, weight, absent)
-    for utility in ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC"):
+    for utility in ("C", "H", "H_SMOOTH", "COS", "LP", "IVC", "IPVC", "SEC"):
         recipe = TableRecipe(
             utility,
             offsets,

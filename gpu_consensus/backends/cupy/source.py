@@ -130,7 +130,7 @@ def all_kernels() -> list[Kernel]:
     names = ("scores", "soft_count", "coassociation")
     forms += [code_kernel(*pair) for pair in product(names, codes)]
     forms += [add_rem_add_kernel(*pair) for pair in product(codes, (0, 1))]
-    utilities = ("C", "H", "COS", "LP", "IVC", "IPVC", "SEC")
+    utilities = ("C", "H", "H_SMOOTH", "COS", "LP", "IVC", "IPVC", "SEC")
     forms += [table_kernel("table_sums", utility) for utility in utilities]
     forms.append(table_kernel("table_norm", "SEC"))
     forms += [table_kernel("table", utility) for utility in (*utilities, "SEC_ROW")]

@@ -30,7 +30,7 @@ static gpc_doubles soften(const double* const* sums, const double* alpha,
     gpc_doubles top = (gpc_doubles){0} - __builtin_inf();
     gpc_longs likeliest = {0};
     for (int64_t k = 0; k < n_clusters; ++k) {
-        gpc_doubles score;
+        gpc_doubles score = {0}; /* all of it is written below */
 #pragma GCC unroll 8
         for (int u = 0; u < LANES; ++u) score[u] = sums[u][k];
         score += alpha[k];

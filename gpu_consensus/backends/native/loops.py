@@ -130,9 +130,9 @@ def merge_cells(
         )
     members = np.add.reduceat(counts.sum(axis=1), offsets[:-1])
     most = len(whole) if kind == "entropy" else 2**31
-    if counts.min() < 0 or members.max() >= min(most, 2**31):
+    if counts.min() < 0 or 2 * members.max() >= min(most, 2**31):
         raise ValueError(
-            "counts should be 0 or more, and whole reach to the number of all members."
+            "counts should be 0 or more, and whole reach to twice their sum."
         )
     name = np.empty(n_cells, dtype=np.int64)
     merged = np.empty((n_rows, n_clusters), dtype=np.int64)

@@ -156,7 +156,8 @@ GPC_API int64_t gpc_merge_cells_scratch(int64_t n_cells, int64_t n_rows,
 
 /* Merge the cells of counts (S, M) to n_clusters.
 
-   whole: g at every number of members, in whole numbers, for entropies; below (M, r):
+   whole: g in whole numbers at every x up to twice the members of all cells (a cell is
+   added to itself too), for entropies; below (M, r):
    z, for squares, changed. name (M): the cell that each has gone into, the lowest of
    them; merged (S, n_clusters): the counts of these cells, in their order. n_clusters
    <= M. */

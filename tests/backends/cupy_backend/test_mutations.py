@@ -132,6 +132,7 @@ MUTANTS = [
         "counts[t]",
     ),
     Mutant("another floor", "table", ": 2.220446049250313e-16", ": 1e-16"),
+    Mutant("labels smoothed alone", "table", "(size + 0.4)", "size"),
     Mutant(
         "majority ties to the last label",
         "table",
@@ -280,6 +281,7 @@ CASES = [
     for n, k_i, k, r, gaps, row_table, rule in (
         (257, 33, 3, 2, 0.4, 0, "c"),
         (33, 300, 33, 1, 0.0, 2, "h"),
+        (33, 7, 9, 2, 0.4, 0, "h_smooth"),
         (255, 8, 9, 3, 0.4, 1, "l3"),
         (256, 2, 16, 1, 0.0, 0, "cos"),
         (31, 7, 97, 1, 0.4, 0, "h"),
