@@ -57,6 +57,10 @@ static int64_t cells_of(const world* w) {
     return smaller(4 * w->s.n_clusters, MOST_CELLS);
 }
 
+static int64_t left_of(const world* w) {
+    return smaller(w->s.n_clusters, cells_of(w) / 4);
+}
+
 static int prepare_cells(world* w) {
     const int64_t n = w->s.n_samples, n_cells = cells_of(w);
     w->counts = input(w, (size_t)(w->n_rows * n_cells) * 8);
@@ -67,13 +71,17 @@ static int prepare_cells(world* w) {
     }
     w->weights = make_doubles(w, w->s.n_partitions, 1000, 1e-3);
     /* close to x log2 x, by straight lines between the powers of two */
-    w->whole = input(w, (size_t)(n + 1) * 8);
-    for (int64_t x = 1; x <= n; ++x) {
+    w->whole = input(w, (size_t)(2 * n + 1) * 8);
+    for (int64_t x = 1; x <= 2 * n; ++x) {
         int64_t e = 0;
         while (x >> (e + 1)) ++e;
         w->whole[x] = x * ((e - 1) * (1 << 20) + ((x << 20) >> e));
     }
     w->name = output(w, (size_t)n_cells * 8, 0xa5);
+    w->under = output(w, (size_t)(n_cells * w->s.n_partitions) * 8, 0);
+    for (int64_t x = 0; x < n_cells * w->s.n_partitions; ++x)
+        w->under[x] = (double)(1 + below(w, 100));
+    w->joined = output(w, (size_t)(w->n_rows * left_of(w)) * 8, 0xa5);
     return 1;
 }
 
@@ -83,8 +91,8 @@ static int64_t cells_room(const world* w) {
 
 static void cells_part(world* w, int64_t begin, int64_t end, char* scratch) {
     (void)begin, (void)end;
-    gpc_merge_cells(w->counts, cells_of(w), w->offsets, w->s.n_partitions, w->weights,
-                    w->whole, smaller(w->s.n_clusters, cells_of(w) / 4), w->name,
+    gpc_merge_cells(w->variant, w->counts, cells_of(w), w->offsets, w->s.n_partitions,
+                    w->weights, w->whole, w->under, left_of(w), w->name, w->joined,
                     scratch);
 }
 
@@ -96,12 +104,21 @@ static int64_t cells_lookups(const world* w) {
     {"merge", label, variant,       prepare_merge,    one, nothing, merge_part, NULL, \
      0,       0,     merge_lookups, "pair of classes"}
 
-/* linkages by their number in merge.c */
+#define CELLS(label, variant) \
+    {"merge_cells",           \
+     label,                   \
+     variant,                 \
+     prepare_cells,           \
+     one,                     \
+     cells_room,              \
+     cells_part,              \
+     NULL,                    \
+     0,                       \
+     0,                       \
+     cells_lookups,           \
+     "pair of cells and partition"}
+
+/* linkages by their number in merge.c, kinds by theirs in merge_cells.c */
 const kernel_case merge_cases[] = {
-    MERGE("average", 0),
-    MERGE("sum", 1),
-    MERGE("single", 2),
-    MERGE("complete", 3),
-    {"merge_cells", "plain", 0, prepare_cells, one, cells_room, cells_part, NULL, 0, 0,
-     cells_lookups, "pair of cells and partition"},
-    {0}};
+    MERGE("average", 0), MERGE("sum", 1),    MERGE("single", 2), MERGE("complete", 3),
+    CELLS("entropy", 0), CELLS("square", 1), CELLS("root", 2),   {0}};

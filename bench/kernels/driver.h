@@ -68,7 +68,8 @@ typedef struct {
     int64_t *left_sums, *boundary;
     int32_t *same, *both, *nearest;
     double *votes, *matrix, *numbers, *heights, *inertia;
-    int64_t *likeliest, *lists, *progress, *merged, *name;
+    int64_t *likeliest, *lists, *progress, *merged, *name, *joined;
+    double* under;
     void* centroids;
     uint8_t* sets;
 } world;
