@@ -33,7 +33,7 @@ def cluster(
     X: Any,
     n_clusters: int | None = None,
     *,
-    method: str = "kcc",
+    method: str = "auto",
     n_partitions: int = 100,
     strategy: str = "rps",
     k_range: tuple[int, int] | None = None,
@@ -57,7 +57,7 @@ def cluster(
         Clusters of the consensus. For ``"best"``, ``"fusion_transfer"`` and
         ``"least_squares"``, which find their number, it only guides how the basic
         partitions are made. These methods, and those that vote, do not need it.
-    method : str, default "kcc"
+    method : str, default "auto"
         Consensus method, one of ``gpc.METHODS``; or "lambda_consensus", whose
         ``n_partitions`` clusterers get the consensus as feedback. It makes its
         partitions itself: ``strategy``, ``k_range``, ``metric`` and ``base`` do not

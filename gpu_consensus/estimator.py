@@ -23,7 +23,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         Clusters of the consensus. For ``"best"``, ``"fusion_transfer"`` and
         ``"least_squares"``, which find their number, it only guides how the basic
         partitions are made.
-    method : str, default "kcc"
+    method : str, default "auto"
         Consensus method, one of ``gpc.METHODS``, or "lambda_consensus".
     n_partitions : int, default 100
         Basic partitions to make.
@@ -60,7 +60,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
     def __init__(
         self,
         n_clusters: int = 8,
-        method: str = "kcc",
+        method: str = "auto",
         n_partitions: int = 100,
         strategy: str = "rps",
         *,
