@@ -24,7 +24,8 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         ``"least_squares"``, which find their number, it only guides how the basic
         partitions are made.
     method : str, default "auto"
-        Consensus method, one of ``gpc.METHODS``, or "lambda_consensus".
+        Consensus method, one of ``gpc.METHODS``, or "lambda_consensus"; "auto" runs
+        several and keeps the answer that the partitions explain best.
     n_partitions : int, default 100
         Basic partitions to make.
     strategy : str, default "rps"

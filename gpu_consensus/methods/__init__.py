@@ -90,8 +90,8 @@ def consensus(
     n_clusters : int, optional
         Clusters of the consensus; only methods that find their number do without.
     method : str, default "auto"
-        One of ``gpc.METHODS``; "auto" runs several of them and keeps the answer that the
-        partitions explain best.
+        One of ``gpc.METHODS``; "auto" runs several of them and keeps the answer that
+        the partitions explain best.
     **options
         Options of the method.
 

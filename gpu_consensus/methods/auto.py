@@ -39,12 +39,11 @@ def auto(
 
     The candidates, in this order: "cvote", cumulative voting whose partitions weigh as
     much as they can be trusted (``weights="eci"``); "cvote+kcc", its labels moved by
-    :func:`kcc` with the same weights; "lwgp"; "hbgf", or beyond 100,000 objects
-    "usenc"; "kcc" with its search. The winner has the largest share of its entropy
-    explained, the mean over the partitions, weighted by ECI, of I(C; P_i) / H(C). It
-    is computed from counts; no features are looked at, and no classes. A candidate
-    with fewer than ``n_clusters`` clusters wins only where all have fewer; of equals
-    the first wins.
+    :func:`kcc` with the same weights; "lwgp"; "usenc"; "kcc" with its search. The
+    winner has the largest share of its entropy explained, the mean over the partitions,
+    weighted by ECI, of I(C; P_i) / H(C). It is computed from counts; no features are
+    looked at, and no classes. A candidate with fewer than ``n_clusters`` clusters wins
+    only where all have fewer; of equals the first wins.
 
     Parameters
     ----------
@@ -65,9 +64,10 @@ def auto(
         ``candidates``, a list with ``name`` and, for those that were run,
         ``criterion`` (the share), ``objective`` (the candidate's own), ``n_clusters``
         and ``seconds``, for the others ``left_out``, the reason; ``eci_weights``, the
-        weights of the share, ``eci_objects``, how many objects ECI was taken from (at
-        most 100,000), and ``eci_left_out``, why it was not, if so; ``winner``, the details of the winner, such as how
-        many objects its search looked at.
+        weights of the share; ``eci_objects``, how many objects ECI was taken from, at
+        most 100,000; ``eci_left_out``, why it was left out, "" if it was not; and
+        ``winner``, the details of the winner, such as how many objects its search
+        looked at.
 
     References
     ----------

@@ -30,6 +30,7 @@ KMEANS_OBJECTS = 100_000
 """Objects that k-means learns its centres from, at most."""
 
 _DENSE = 1500  # labels up to which eigenvectors come from all of the matrix
+_MANY = 5000  # objects up to which that matrix is quickly made
 _ENTRY_BYTES = 48  # of a label of an object: in rows, in columns, and while made
 _RANK = 1e-10  # eigenvalues below this share of the largest are rounding
 _BITS = 33  # of a term of a sum over objects
@@ -128,11 +129,6 @@ class LabelGram(NamedTuple):
     weight: FloatArray
     factor: FloatArray
 
-    @property
-    def size(self) -> int:
-        """The number of labels, S."""
-        return len(self.factor)
-
     def toarray(self) -> FloatArray:
         """Return the whole matrix, (S, S)."""
         self.labels.check_pairs()
@@ -147,19 +143,20 @@ class LabelGram(NamedTuple):
         from scipy.sparse.linalg import LinearOperator
 
         self.labels.check_memory(_ENTRY_BYTES * self.codes.size)
-        present = self.codes.T < self.labels.n_labels
+        present = self.labels.n_labels > self.codes.T
         label = self.codes.T + self.labels.begins[:-1]
         begins = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
         whole = np.int32 if begins[-1] < 2**31 else np.int64
         column = label[present].astype(whole)
         root = np.repeat(np.sqrt(self.weight), np.diff(begins))
-        shape = (len(self.weight), self.size)
+        n_all = len(self.factor)
+        shape = (len(self.weight), n_all)
         rows = csr_array(
             (root * self.factor[column], column, begins.astype(whole)), shape=shape
         )
         columns = rows.T.tocsr()
         return LinearOperator(
-            (self.size, self.size), matvec=lambda v: columns @ (rows @ v), dtype=float
+            (n_all, n_all), matvec=lambda v: columns @ (rows @ v), dtype=float
         )
 
 
@@ -220,10 +217,8 @@ def leading_vectors(
 
     Fewer where the rank is lower. The entry of largest size of a vector is positive.
     """
-    size = matrix.size if isinstance(matrix, LabelGram) else len(matrix)
-    k = min(n_vectors, size)
     with one_thread():
-        values, vectors = _eigenvectors(matrix, size, k)
+        values, vectors = _eigenvectors(matrix, n_vectors)
     order = np.argsort(-values, kind="stable")
     values, vectors = values[order], vectors[:, order]
     real = values > _RANK * values[0]
@@ -234,26 +229,33 @@ def leading_vectors(
 
 
 def _eigenvectors(
-    matrix: FloatArray | LabelGram, size: int, k: int
+    matrix: FloatArray | LabelGram, n_vectors: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the k largest eigenvalues and their vectors, in any order.
+    """Return the largest eigenvalues and their vectors, in any order.
 
-    By iteration where the matrix is large. Where many eigenvalues are equal, as with
-    labels that fall apart into more groups than are asked for, that may find no end:
-    the whole matrix is reduced then, which takes longer.
+    By iteration where the matrix is large, or takes long to make. Where many
+    eigenvalues are equal, as with labels that fall apart into more groups than are
+    asked for, that may find no end: the whole matrix is reduced then, which takes
+    longer.
     """
     from scipy.linalg import eigh
     from scipy.sparse.linalg import ArpackError, eigsh
 
-    if size > _DENSE and 4 * k <= size:
+    gram = matrix if isinstance(matrix, LabelGram) else None
+    form: Any
+    whole: Any
+    size = len(matrix) if gram is None else len(gram.factor)
+    k = min(n_vectors, size)
+    slow = gram is not None and len(gram.weight) > _MANY
+    if (size > _DENSE or slow) and 4 * k <= size:
         start = np.random.default_rng(0).random(size) + 0.5
         try:
-            form = matrix.operator() if isinstance(matrix, LabelGram) else matrix
+            form = matrix if gram is None else gram.operator()
             values, vectors = eigsh(form, k, which="LA", v0=start)
             return values, vectors
         except ArpackError:
             pass
-    whole = matrix.toarray() if isinstance(matrix, LabelGram) else matrix
+    whole = matrix if gram is None else gram.toarray()
     values, vectors = eigh(whole, subset_by_index=(size - k, size - 1))
     return values, vectors
 

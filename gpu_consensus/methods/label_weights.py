@@ -148,9 +148,7 @@ def word_weights(
     if len(useful) < ensemble.n_partitions:
         some = ensemble.subset(partitions=useful)
     objects = draw_objects(ensemble.n_samples, LABEL_OBJECTS, seeds)
-    labels = LabelContingency(
-        f"weights={word!r}", some, backend, objects, memory_limit
-    )
+    labels = LabelContingency(f"weights={word!r}", some, backend, objects, memory_limit)
     own = given[useful] / given[useful].sum()
     index = partition_eci if word == "eci" else partition_ncai
     weights = np.zeros(len(given))

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.cvote import cvote
-from gpu_consensus.methods.hbgf import hbgf
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.methods.label_contingency import LabelContingency
 from gpu_consensus.methods.label_weights import THETA
@@ -20,9 +19,6 @@ from gpu_consensus.methods.lwgp import cut_by_trust
 from gpu_consensus.methods.usenc import cut_by_labels
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.checks import FloatArray
-
-MANY_OBJECTS = 100_000
-"""Up to here hbgf cuts the graph of objects and labels, beyond usenc."""
 
 
 @dataclass
@@ -73,7 +69,9 @@ class Trial:
     def open(self, name: str) -> Task:
         """Open the task of a candidate that shares ``labels``."""
         task = self.task
-        return open_task(name, task.given, task.k, self.shared(name, task.given_weights))
+        return open_task(
+            name, task.given, task.k, self.shared(name, task.given_weights)
+        )
 
     def call(
         self, name: str, method: Callable[..., Consensus], weights: Any, **options: Any
@@ -128,24 +126,6 @@ def _usenc(trial: Trial) -> Consensus:
     return cut_by_labels(trial.open("usenc"), trial.labels)
 
 
-def _no_usenc(trial: Trial) -> str:
-    n = trial.task.ensemble.n_samples
-    if n <= MANY_OBJECTS:
-        return f"{n} objects are no more than {MANY_OBJECTS}, so hbgf makes its cut"
-    return ""
-
-
-def _hbgf(trial: Trial) -> Consensus:
-    return trial.call("hbgf", hbgf, trial.task.given_weights)
-
-
-def _no_hbgf(trial: Trial) -> str:
-    n = trial.task.ensemble.n_samples
-    if n > MANY_OBJECTS:
-        return f"{n} objects are more than {MANY_OBJECTS}, so usenc makes its cut"
-    return ""
-
-
 def _kcc(trial: Trial) -> Consensus:
     return trial.call("kcc", kcc, trial.task.given_weights)
 
@@ -158,8 +138,7 @@ PORTFOLIO = (
     Candidate("cvote", _cvote, _no_cvote),
     Candidate("cvote+kcc", _polish, _no_polish),
     Candidate("lwgp", _lwgp, _never),
-    Candidate("hbgf", _hbgf, _no_hbgf),
-    Candidate("usenc", _usenc, _no_usenc),
+    Candidate("usenc", _usenc, _never),
     Candidate("kcc", _kcc, _never),
 )
 """In this order; of equals the first wins."""

@@ -46,9 +46,9 @@ def usenc(
         As in :func:`lwgp`.
     weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
         As in :func:`kcc`. A weight w of a partition makes it count like w copies. Up
-        to 1,500 labels in all their matrix, 40 bytes a pair, has to fit
-        ``memory_limit``, by default what the machine has free; beyond, 48 bytes for
-        each label of each object that labels are compared by.
+        to 1,500 labels in all and 5,000 objects a matrix of labels, 40 bytes a pair,
+        has to fit ``memory_limit``, by default what the machine has free; beyond, 48
+        bytes for each label of each object that labels are compared by.
 
     Returns
     -------

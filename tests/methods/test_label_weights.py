@@ -53,7 +53,7 @@ def test_wide_codes_and_small_memory_count_the_same():
     found = contingency_of(labels, memory_limit=8_000_000)
     assert np.array_equal(found.common, rows.T @ rows)
     with pytest.raises(MemoryError, match=r"a test of 403 labels needs .*use kcc"):
-        contingency_of(labels, memory_limit=1000).common
+        _ = contingency_of(labels, memory_limit=1000).common
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
