@@ -11,7 +11,6 @@ import numpy as np
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.explained_share import explained_share
-from gpu_consensus.methods.label_contingency import LABEL_OBJECTS
 from gpu_consensus.methods.label_weights import partition_eci
 from gpu_consensus.methods.portfolio import PORTFOLIO, Candidate, Trial
 from gpu_consensus.result import Consensus
@@ -21,6 +20,8 @@ from gpu_consensus.util.warn import own_warnings_off
 
 _VISITS = 100  # about how often all candidates together look at a label
 _TIE = 1e-9  # what one candidate has to be better by; less is rounding
+_TINY = 50  # a cluster so many times smaller than the mean cluster counts as lost
+_LABEL_OBJECTS = 20_000  # labels are compared by, at most
 
 
 def auto(
@@ -42,8 +43,9 @@ def auto(
     :func:`kcc` with the same weights; "lwgp"; "usenc"; "kcc" with its search. The
     winner has the largest share of its entropy explained, the mean over the partitions,
     weighted by ECI, of I(C; P_i) / H(C). It is computed from counts; no features are
-    looked at, and no classes. A candidate with fewer than ``n_clusters`` clusters wins
-    only where all have fewer; of equals the first wins.
+    looked at, and no classes. A cluster of fewer than n / (50 ``n_clusters``) objects
+    counts as lost: a few outliers would be explained best of all. A candidate that lost
+    a cluster wins only where all have; of equals the first wins.
 
     Parameters
     ----------
@@ -62,12 +64,12 @@ def auto(
         ``method`` names the winner, as in "auto:lwgp". ``value`` is the share that is
         explained, from 0 to 1, and ``objective`` 1 - ``value``. ``details`` has
         ``candidates``, a list with ``name`` and, for those that were run,
-        ``criterion`` (the share), ``objective`` (the candidate's own), ``n_clusters``
-        and ``seconds``, for the others ``left_out``, the reason; ``eci_weights``, the
-        weights of the share; ``eci_objects``, how many objects ECI was taken from, at
-        most 100,000; ``eci_left_out``, why it was left out, "" if it was not; and
-        ``winner``, the details of the winner, such as how many objects its search
-        looked at.
+        ``criterion`` (the share), ``objective`` (the candidate's own), ``n_clusters``,
+        ``smallest`` (objects of the smallest cluster) and ``seconds``, for the others
+        ``left_out``, the reason; ``eci_weights``, the weights of the share;
+        ``eci_objects``, how many objects labels were compared by, at most 20,000;
+        ``eci_left_out``, why ECI was left out, "" if it was not; and ``winner``, the
+        details of the winner, such as how many objects its search looked at.
 
     References
     ----------
@@ -99,7 +101,7 @@ def auto(
         for candidate in PORTFOLIO:
             found, about = _try(trial, candidate)
             told.append({"name": candidate.name, **about})
-            if found is not None and (best is None or found.beats(best, task.k)):
+            if found is not None and (best is None or found.beats(best)):
                 best = found
             advance(note=candidate.name)
     if best is None:
@@ -121,24 +123,26 @@ def auto(
 
 
 class _Found(NamedTuple):
-    """What a candidate found, and the share of it that the partitions explain."""
+    """What a candidate found, and the share of it that the partitions explain.
+
+    ``whole`` says that no cluster was lost.
+    """
 
     name: str
     result: Consensus
     share: float
+    whole: bool
 
-    def beats(self, other: _Found, n_clusters: int) -> bool:
+    def beats(self, other: _Found) -> bool:
         """Whether it is the better answer; not if both are equally good."""
-        whole = self.result.n_clusters >= n_clusters
-        other_whole = other.result.n_clusters >= n_clusters
-        if whole != other_whole:
-            return whole
+        if self.whole != other.whole:
+            return self.whole
         return self.share > other.share + _TIE
 
 
 def _open_trial(task: Task) -> Trial:
     """Compare the labels with each other, once for all candidates."""
-    labels = task.label_contingency(LABEL_OBJECTS)
+    labels = task.label_contingency(_LABEL_OBJECTS)
     try:
         eci = partition_eci(labels, task.weights)
     except MemoryError as error:
@@ -160,12 +164,16 @@ def _try(trial: Trial, candidate: Candidate) -> tuple[_Found | None, dict[str, A
     except MemoryError as error:
         return None, {"left_out": str(error) or "memory is too small"}
     assert result.centroids is not None
-    offsets = trial.task.given.offsets
-    share = explained_share(result.centroids.counts, offsets, trial.trusted)
-    trial.found[candidate.name] = to_host(result.labels)
-    return _Found(candidate.name, result, share), {
+    task, labels = trial.task, to_host(result.labels)
+    counts, offsets = result.centroids.counts, task.given.offsets
+    share = explained_share(counts, offsets, trial.trusted)
+    trial.found[candidate.name] = labels
+    sizes = np.bincount(labels[labels >= 0])
+    whole = (_TINY * task.k * sizes >= sizes.sum()).sum() == task.k
+    return _Found(candidate.name, result, share, bool(whole)), {
         "criterion": share,
         "objective": result.objective,
         "n_clusters": result.n_clusters,
+        "smallest": int(sizes.min()),
         "seconds": time.perf_counter() - began,
     }

@@ -98,6 +98,35 @@ def test_order_ties_and_lost_clusters(monkeypatch, warned):
     assert gpc.auto(labels, 3).method == "auto:same"
 
 
+def test_a_few_outliers_are_no_cluster(monkeypatch):
+    """They are known for sure, so that the criterion alone would take them."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1], 300)
+    labels = 5 * truth[:, None] + rng.integers(5, size=(600, 8))
+    labels = np.where(rng.random(labels.shape) < 0.1, 9 - labels, labels)
+    labels[:3] = 10
+    outliers = np.zeros(600, int)
+    outliers[:3] = 1
+    table = (fixed("outliers", outliers), fixed("halves", truth))
+    monkeypatch.setattr(auto_module, "PORTFOLIO", table)
+    result = gpc.auto(labels, 2)
+    assert result.method == "auto:halves"
+    assert told(result)["outliers"]["smallest"] == 3
+    assert told(result)["outliers"]["criterion"] == pytest.approx(1)
+    outliers[:12] = 1  # 300 / 50 are enough
+    labels[:12] = 10
+    assert gpc.auto(labels, 2).method == "auto:outliers"
+
+
+def test_labels_of_many_objects_are_compared_by_some(monkeypatch):
+    labels, truth = noisy(1, n=200, r=8)
+    monkeypatch.setattr(auto_module, "_LABEL_OBJECTS", 120)
+    first, again = (gpc.auto(labels, len(set(truth)), random_state=2) for _ in "ab")
+    assert first.details["eci_objects"] == 120
+    assert np.array_equal(first.labels, again.labels)
+    assert rand(truth, first.labels) > 0.8
+
+
 def test_a_candidate_that_is_left_out_changes_no_other(monkeypatch):
     labels, _ = noisy(5, n=90, r=9)
     every = told(gpc.auto(labels, 4, random_state=3))
