@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -65,8 +66,9 @@ def auto(
         explained, from 0 to 1, and ``objective`` 1 - ``value``. ``details`` has
         ``candidates``, a list with ``name`` and, for those that were run,
         ``criterion`` (the share), ``objective`` (the candidate's own), ``n_clusters``,
-        ``smallest`` (objects of the smallest cluster) and ``seconds``, for the others
-        ``left_out``, the reason; ``eci_weights``, the weights of the share;
+        ``smallest`` (objects of the smallest cluster), ``objects`` (that it learned
+        from, where they are so many that some were drawn) and ``seconds``, for the
+        others ``left_out``, the reason; ``eci_weights``, the weights of the share;
         ``eci_objects``, how many objects labels were compared by, at most 20,000;
         ``eci_left_out``, why ECI was left out, "" if it was not; and ``winner``, the
         details of the winner, such as how many objects its search looked at.
@@ -175,5 +177,14 @@ def _try(trial: Trial, candidate: Candidate) -> tuple[_Found | None, dict[str, A
         "objective": result.objective,
         "n_clusters": result.n_clusters,
         "smallest": int(sizes.min()),
+        "objects": _learned_from(result.details, task.ensemble.n_samples),
         "seconds": time.perf_counter() - began,
     }
+
+
+def _learned_from(details: Mapping[str, Any], n_objects: int) -> int:
+    """Return how many objects a candidate looked at before it assigned all of them."""
+    drawn = details.get("sampled")  # by cvote, for its merges
+    searched = details.get("search", {}).get("objects", n_objects)
+    compared = details.get("label_objects", n_objects)
+    return min(int(searched), int(compared), n_objects if drawn is None else len(drawn))

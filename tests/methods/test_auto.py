@@ -123,6 +123,8 @@ def test_labels_of_many_objects_are_compared_by_some(monkeypatch):
     monkeypatch.setattr(auto_module, "_LABEL_OBJECTS", 120)
     first, again = (gpc.auto(labels, len(set(truth)), random_state=2) for _ in "ab")
     assert first.details["eci_objects"] == 120
+    assert told(first)["lwgp"]["objects"] == 120
+    assert told(first)["kcc"]["objects"] == 200
     assert np.array_equal(first.labels, again.labels)
     assert rand(truth, first.labels) > 0.8
 
