@@ -9,6 +9,7 @@ from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.generate.generate_partitions import drop_labels, generate_partitions
 from gpu_consensus.loop.utilities import Utility
 from gpu_consensus.methods import METHODS, consensus
+from gpu_consensus.methods.auto import auto
 from gpu_consensus.methods.best import best
 from gpu_consensus.methods.borda import borda
 from gpu_consensus.methods.correspondence import correspondence
@@ -50,6 +51,7 @@ __all__ = [
     "ConvergenceWarning",
     "Ensemble",
     "Utility",
+    "auto",
     "best",
     "borda",
     "cluster",

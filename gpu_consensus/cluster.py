@@ -12,6 +12,7 @@ import numpy as np
 
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.generate.generate_partitions import generate_partitions
+from gpu_consensus.generate.store import stored_seed
 from gpu_consensus.loop.utilities import parse_utility
 from gpu_consensus.methods import FINDERS, METHODS, consensus
 from gpu_consensus.methods.label_weights import check_word
@@ -26,6 +27,7 @@ from gpu_consensus.util.checks import (
 )
 from gpu_consensus.util.options import check_options, finds_n_clusters, option_names
 
+_SECOND_STAGE = 0xC0115E  # parts its seed from those of the partitions
 _FIRST_STAGE = ("n_partitions", "strategy", "n_clusters", "k_range")
 
 
@@ -33,7 +35,7 @@ def cluster(
     X: Any,
     n_clusters: int | None = None,
     *,
-    method: str = "kcc",
+    method: str = "auto",
     n_partitions: int = 100,
     strategy: str = "rps",
     k_range: tuple[int, int] | None = None,
@@ -57,8 +59,9 @@ def cluster(
         Clusters of the consensus. For ``"best"``, ``"fusion_transfer"`` and
         ``"least_squares"``, which find their number, it only guides how the basic
         partitions are made. These methods, and those that vote, do not need it.
-    method : str, default "kcc"
-        Consensus method, one of ``gpc.METHODS``; or "lambda_consensus", whose
+    method : str, default "auto"
+        Consensus method, one of ``gpc.METHODS``; "auto" runs several of them and keeps
+        the answer that the partitions explain best. Or "lambda_consensus", whose
         ``n_partitions`` clusterers get the consensus as feedback. It makes its
         partitions itself: ``strategy``, ``k_range``, ``metric`` and ``base`` do not
         count then.
@@ -67,7 +70,8 @@ def cluster(
     strategy : str, default "rps"
         What varies between them; see :func:`generate_partitions`.
     k_range : (int, int), optional
-        Clusters of the basic partitions.
+        Clusters of the basic partitions; by default several for each of ``n_clusters``,
+        as :func:`generate_partitions` says.
     metric : {"euclidean", "cosine"}, default "euclidean"
         Distance of the basic partitions; "cosine" for text.
     base : "kmeans", clusterer or callable, default "kmeans"
@@ -142,6 +146,14 @@ def cluster(
     ensemble = generate_partitions(
         X, n_partitions, strategy, n_clusters, k_range, **first
     )
+    keeps_seed = "checkpoint" in option_names(METHODS[method])
+    if seeds[1] is None and made.get("checkpoint") is not None and not keeps_seed:
+        kept = stored_seed(check_path("checkpoint", made["checkpoint"]))
+        seeds[1] = np.random.SeedSequence(
+            kept.entropy,
+            spawn_key=(*kept.spawn_key, _SECOND_STAGE),
+            pool_size=kept.pool_size,
+        )
     between = time.perf_counter()
     result = consensus(
         ensemble,

@@ -23,8 +23,9 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         Clusters of the consensus. For ``"best"``, ``"fusion_transfer"`` and
         ``"least_squares"``, which find their number, it only guides how the basic
         partitions are made.
-    method : str, default "kcc"
-        Consensus method, one of ``gpc.METHODS``, or "lambda_consensus".
+    method : str, default "auto"
+        Consensus method, one of ``gpc.METHODS``, or "lambda_consensus"; "auto" runs
+        several and keeps the answer that the partitions explain best.
     n_partitions : int, default 100
         Basic partitions to make.
     strategy : str, default "rps"
@@ -60,7 +61,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
     def __init__(
         self,
         n_clusters: int = 8,
-        method: str = "kcc",
+        method: str = "auto",
         n_partitions: int = 100,
         strategy: str = "rps",
         *,

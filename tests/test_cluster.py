@@ -18,7 +18,9 @@ pytestmark = pytest.mark.every_backend
 X = load_iris().data
 
 
-@pytest.mark.parametrize("method", ["kcc", "hac", "vote", "best", "least_squares"])
+@pytest.mark.parametrize(
+    "method", ["auto", "kcc", "hac", "vote", "best", "least_squares"]
+)
 def test_it_is_generation_followed_by_consensus(method):
     result = gpc.cluster(
         X, 3, method=method, n_partitions=6, strategy="rfs", random_state=5
@@ -42,10 +44,15 @@ def test_methods_that_find_the_number_do_without_it():
 
 
 def test_it_goes_on_from_its_checkpoint(tmp_path):
-    first = gpc.cluster(X, 3, n_partitions=5, checkpoint=tmp_path / "a")
-    assert (tmp_path / "a" / "consensus.npz").is_file()
-    again = gpc.cluster(X, 3, n_partitions=5, checkpoint=tmp_path / "a")
-    assert np.array_equal(first.labels, again.labels)
+    for method in ("kcc", "auto", "lwgp"):  # some keep a state of their own
+        folder = tmp_path / method
+        first, again = (
+            gpc.cluster(X, 3, method=method, n_partitions=5, checkpoint=folder)
+            for _ in range(2)
+        )
+        assert (folder / "consensus.npz").is_file() == (method == "kcc")
+        assert np.array_equal(first.labels, again.labels)
+        assert first.objective == again.objective
     gpc.cluster(X, 3, method="hac", n_partitions=5, checkpoint=tmp_path / "b")
     assert not (tmp_path / "b" / "consensus.npz").exists()
 
@@ -53,11 +60,11 @@ def test_it_goes_on_from_its_checkpoint(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_clusters": None}, "method 'kcc' does not find the number of clusters"),
+        ({"n_clusters": None}, "method 'auto' does not find the number of clusters"),
         ({"n_clusters": 151}, "n_samples=150 should be >= n_clusters=151"),
         ({"method": "kc"}, "method='kc' is unknown; choose one of 'kcc'"),
         ({"method_options": {"n_clusters": 4}}, "n_clusters=4; give it as n_clusters"),
-        ({"method_options": {"inite": 1}}, "kcc: option='inite' is unknown; choose"),
+        ({"method_options": {"weight": 1}}, "auto: option='weight' is unknown; choose"),
         ({"generate_options": {"share": 1}}, "choose one of 'sample_share'"),
         ({"generate_options": {"strategy": "rfs"}}, "give it as strategy of the call"),
         ({"checkpoint": 3}, "checkpoint=3 should be a path"),

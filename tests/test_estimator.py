@@ -35,7 +35,7 @@ def test_it_is_generation_followed_by_consensus():
     model = gpc.ConsensusClustering(3, n_partitions=20, random_state=5).fit(X)
     seeds = np.random.SeedSequence(5).spawn(2)
     ens = gpc.generate_partitions(X, 20, n_clusters=3, random_state=seeds[0])
-    result = gpc.kcc(ens, 3, random_state=seeds[1])
+    result = gpc.auto(ens, 3, random_state=seeds[1])
     assert np.array_equal(model.labels_, result.labels)
     assert np.array_equal(model.ensemble_.codes, ens.codes)
 
@@ -44,6 +44,7 @@ def test_options_reach_both_stages():
     X, _ = load_iris(return_X_y=True)
     model = gpc.ConsensusClustering(
         3,
+        "kcc",
         n_partitions=15,
         strategy="rfs",
         generate_options={"n_features": 3},
@@ -138,7 +139,10 @@ def test_same_seed_same_labels_for_any_n_jobs():
         ({"strategy": "rpss"}, "strategy='rpss' is unknown; choose one of 'rps'"),
         ({"backend": "gpu"}, "backend='gpu' is unknown"),
         ({"n_partitions": 0}, "n_partitions=0 should be >= 1"),
-        ({"method_options": {"utility": "zz"}}, "utility='zz' is unknown"),
+        (
+            {"method": "kcc", "method_options": {"utility": "zz"}},
+            "utility='zz' is unknown",
+        ),
     ],
 )
 def test_bad_parameters_are_found_at_fit(change, message):

@@ -411,7 +411,9 @@ def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
     for name in options:
         if name not in known:
             option = "--" + name.replace("_", "-")
-            raise ValueError(f"{option} is no option of {method}; leave it out.")
+            raise ValueError(
+                f"{option} is no option of {method}; leave it out, or add --method kcc."
+            )
     options |= cli_options.read_options("--option", arguments.option, method, function)
     if arguments.utility is not None:
         parse_utility(arguments.utility)

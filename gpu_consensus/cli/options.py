@@ -87,7 +87,10 @@ def add_consensus(parser: argparse.ArgumentParser) -> None:
         "then it is only what partitions are made with",
     )
     parser.add_argument(
-        "--method", default="kcc", help=f"one of {', '.join(gpc.METHODS)}"
+        "--method",
+        default="auto",
+        help=f"one of {', '.join(gpc.METHODS)}; auto, the default, takes the best of "
+        "several",
     )
     parser.add_argument("--utility", help="utility of kcc, default h")
     parser.add_argument("--n-init", type=int, help="starts, default: the method's own")

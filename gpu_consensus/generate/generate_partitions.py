@@ -82,9 +82,10 @@ def generate_partitions(
         K, the number of clusters in mind. All strategies but "rps" use k = K.
     k_range : (int, int), optional
         Draw k uniformly from these two and what lies between, whatever the strategy.
-        For "rps" the default is [K, max(K, ceil(sqrt n))] below 20,000 objects and
-        [2, 2K] from there on; without K, [2, min(ceil(sqrt n), 50)]. A partition
-        never gets a k above the number of distinct rows that it sees.
+        For "rps" the default is fine where n allows, several labels for each cluster:
+        [min(5K, sqrt(n) / 2), min(10K, sqrt(n))] if sqrt(n) >= 5K, else [K, sqrt(n)],
+        rounded up, and up to 2K at least; without K, [2, min(ceil(sqrt n), 50)]. A
+        partition never gets a k above the number of distinct rows that it sees.
     metric : {"euclidean", "cosine"}, default "euclidean"
         For k-means, and for ``complete``; "cosine" is spherical k-means, for text.
     base : "kmeans", clusterer or callable, default "kmeans"

@@ -146,6 +146,12 @@ class PartitionStore:
         write_atomic(self.path / "call.json", lambda file: file.write(text))
 
 
+def stored_seed(path: Path) -> np.random.SeedSequence:
+    """Return the seed of a folder that a store has been opened in."""
+    stored = json.loads((path / "call.json").read_text(encoding="utf-8"))
+    return seed_from_plain(stored["seed"])
+
+
 def digest(X: Any) -> str:
     """Hash the values of checked features; equal for equal values, row by row."""
     digest_of_rows = hashlib.blake2b(digest_size=16)

@@ -24,7 +24,7 @@ STRATEGIES = ("rps", "rfs", "rows", "projection", "zipf", "restarts")
 ZIPF_READINGS = ("drawn", "ranked")
 ZIPF_ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 ZIPF_MAX = 100  # weights are drawn from 1..ZIPF_MAX before they are scaled
-MANY_SAMPLES = 20_000  # from here on sqrt(n) clusters are too many to be good
+FINE = (5, 10)  # labels per cluster in mind, from and to
 MANY_FEATURES = 100  # with more columns, two features are too few
 
 
@@ -136,9 +136,26 @@ def _k_range(
     root = math.isqrt(n - 1) + 1  # ceil(sqrt n)
     if n_clusters is None:
         return 2, max(2, min(root, 50))
-    if n < MANY_SAMPLES:
-        return n_clusters, max(n_clusters, root)
-    return 2, max(2, 2 * n_clusters)
+    return fine_range(n, n_clusters)
+
+
+def fine_range(n: int, n_clusters: int) -> tuple[int, int]:
+    """Return how many labels partitions get for a consensus of ``n_clusters``.
+
+    Several for each cluster, so that its size and shape matter little, as far as there
+    are rows for them: about sqrt(n) labels are still good.
+
+    Examples
+    --------
+    >>> [fine_range(n, 10) for n in (1000, 5000, 100_000)]
+    [(10, 32), (36, 71), (50, 100)]
+    """
+    root = math.sqrt(n)
+    low, high = n_clusters, math.ceil(root)
+    if root >= FINE[0] * n_clusters:
+        low = math.ceil(min(FINE[0] * n_clusters, root / 2))
+        high = math.ceil(min(FINE[1] * n_clusters, root))
+    return low, min(max(high, 2 * n_clusters), n)
 
 
 def _explicit_range(k_range: Any, n: int) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gpu_consensus.methods.auto import auto
 from gpu_consensus.methods.best import best
 from gpu_consensus.methods.borda import borda
 from gpu_consensus.methods.correspondence import correspondence
@@ -36,6 +37,7 @@ from gpu_consensus.util.checks import check_choice
 from gpu_consensus.util.options import check_options, finds_n_clusters, option_names
 
 METHODS: dict[str, Callable[..., Consensus]] = {
+    "auto": auto,
     "kcc": kcc,
     "sec": sec,
     "ivc": ivc,
@@ -76,7 +78,7 @@ the largest number of labels in a partition.
 def consensus(
     ensemble: Any,
     n_clusters: int | None = None,
-    method: str = "kcc",
+    method: str = "auto",
     **options: Any,
 ) -> Consensus:
     """Find a consensus by the name of a method.
@@ -87,8 +89,9 @@ def consensus(
         The basic partitions.
     n_clusters : int, optional
         Clusters of the consensus; only methods that find their number do without.
-    method : str, default "kcc"
-        One of ``gpc.METHODS``.
+    method : str, default "auto"
+        One of ``gpc.METHODS``; "auto" runs several of them and keeps the answer that
+        the partitions explain best.
     **options
         Options of the method.
 

@@ -24,11 +24,7 @@ from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.loop.fit import LoopOptions, fit
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.pairs import Pairs
-from gpu_consensus.methods.label_contingency import (
-    LabelContingency,
-    draw_objects,
-    label_contingency,
-)
+from gpu_consensus.methods.label_contingency import LabelContingency, draw_objects
 from gpu_consensus.methods.label_weights import check_word, word_weights
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.result import Centroids, Consensus, ConvergenceWarning
@@ -187,7 +183,7 @@ class Task:
         From ``label_objects`` objects at most, drawn by the seed.
         """
         drawn = draw_objects(self.ensemble.n_samples, label_objects, self.draws)
-        return label_contingency(
+        return LabelContingency(
             self.method, self.ensemble, self.backend, drawn, self.memory_limit
         )
 

@@ -2,8 +2,8 @@
 
 The leading eigenvectors of the small matrix B' D^-1 B carry those of the whole graph:
 an object lies at the mean of its labels. Nothing here depends on the backend, on blocks
-or on threads: sums over objects are exact, eigenvectors and k-means are computed on the
-host by one thread.
+or on threads: eigenvectors and k-means are computed on the host by one thread. Where
+labels are many, the matrix is not made: a vector is multiplied by B, then by B'.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.methods.call import Task
 from gpu_consensus.methods.label_contingency import LabelContingency
+from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray, IntArray
 from gpu_consensus.util.threads import one_thread
 
@@ -29,6 +30,8 @@ KMEANS_OBJECTS = 100_000
 """Objects that k-means learns its centres from, at most."""
 
 _DENSE = 1500  # labels up to which eigenvectors come from all of the matrix
+_MANY = 5000  # objects up to which that matrix is quickly made
+_ENTRY_BYTES = 48  # of a label of an object: in rows, in columns, and while made
 _RANK = 1e-10  # eigenvalues below this share of the largest are rounding
 _BITS = 33  # of a term of a sum over objects
 _CHUNK = 1 << 13  # objects whose labels are compared at a time: they stay in the cache
@@ -53,14 +56,11 @@ def cut_objects(task: Task, labels: LabelContingency, edges: FloatArray) -> Labe
     edges : ndarray of shape (S,)
         Weight of the edge from each label to each of its objects, positive.
     """
-    codes = counted_codes(task, labels)
+    codes = counted_codes(labels)
     degree = np.concatenate([*object_sums(task, labels, edges[:, None], codes)])[:, 0]
     weight = edges * labels.sizes  # degree of each label
     scale = np.divide(1.0, np.sqrt(weight), out=np.zeros(len(weight)), where=weight > 0)
-    gram = weighted_common(labels, codes, 1.0 / degree)
-    factor = edges * scale
-    gram *= factor
-    gram *= factor[:, None]
+    gram = LabelGram(labels, codes, 1.0 / degree, edges * scale)
     values, vectors = leading_vectors(gram, task.k)
     # an object lies at the mean of its labels by weight; the constant vector is 1
     place = vectors * (scale * math.sqrt(weight.sum()))[:, None]
@@ -76,20 +76,19 @@ def spectral_start(task: Task, labels: LabelContingency) -> npt.NDArray[np.intp]
     are those of X' D^-1 X. Objects are clustered by k-means on the directions of their
     rows of the left ones.
     """
-    codes = counted_codes(task, labels)
+    codes = counted_codes(labels)
     sizes = task.ensemble.marginals[labels.table_rows].astype(np.float64)
     weight = np.concatenate([*object_sums(task, labels, sizes[:, None], codes)])[:, 0]
-    values, vectors = leading_vectors(
-        weighted_common(labels, codes, 1.0 / weight), task.k
-    )
+    gram = LabelGram(labels, codes, 1.0 / weight, np.ones(len(sizes)))
+    values, vectors = leading_vectors(gram, task.k)
     table = np.column_stack([vectors / np.sqrt(values), np.ones(len(vectors))])
     return cluster_objects(task, labels, table)[0]
 
 
-def counted_codes(task: Task, labels: LabelContingency) -> Codes:
+def counted_codes(labels: LabelContingency) -> Codes:
     """Return the codes of the objects that were counted, (r, m), on the host."""
-    codes = task.codes
-    return codes if labels.objects is None else codes[:, labels.objects]
+    codes: Codes = to_host(labels.codes)
+    return codes
 
 
 def object_sums(
@@ -111,6 +110,56 @@ def object_sums(
         yield backend.to_host(backend.scores(some, ens.offsets, there))[:, 0]
 
 
+class LabelGram(NamedTuple):
+    """F X' W X F, X the one-hot labels of the objects: multiplied out only where small.
+
+    Attributes
+    ----------
+    labels : LabelContingency
+    codes : ndarray of shape (r, m)
+        Of the objects that were counted, on the host.
+    weight : ndarray of shape (m,)
+        The diagonal of W, positive.
+    factor : ndarray of shape (S,)
+        The diagonal of F.
+    """
+
+    labels: LabelContingency
+    codes: Codes
+    weight: FloatArray
+    factor: FloatArray
+
+    def toarray(self) -> FloatArray:
+        """Return the whole matrix, (S, S)."""
+        self.labels.check_pairs()
+        gram = weighted_common(self.labels, self.codes, self.weight)
+        gram *= self.factor
+        gram *= self.factor[:, None]
+        return gram
+
+    def operator(self) -> Any:
+        """Return the matrix as scipy's operator, which goes through the objects."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.linalg import LinearOperator
+
+        self.labels.check_memory(_ENTRY_BYTES * self.codes.size)
+        present = self.labels.n_labels > self.codes.T
+        label = self.codes.T + self.labels.begins[:-1]
+        begins = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+        whole = np.int32 if begins[-1] < 2**31 else np.int64
+        column = label[present].astype(whole)
+        root = np.repeat(np.sqrt(self.weight), np.diff(begins))
+        n_all = len(self.factor)
+        shape = (len(self.weight), n_all)
+        rows = csr_array(
+            (root * self.factor[column], column, begins.astype(whole)), shape=shape
+        )
+        columns = rows.T.tocsr()
+        return LinearOperator(
+            (n_all, n_all), matvec=lambda v: columns @ (rows @ v), dtype=float
+        )
+
+
 def weighted_common(
     labels: LabelContingency, codes: Codes, weight: FloatArray
 ) -> FloatArray:
@@ -130,11 +179,11 @@ def weighted_common(
     if (weight == weight[0]).all():
         return np.asarray(labels.common * weight[0])
     power = np.frexp(weight)[1]
-    total = np.zeros(labels.common.shape)
+    total = np.zeros((labels.n_all, labels.n_all))
     for one in np.unique(power).tolist():
         objects = np.flatnonzero(power == one)
         units = np.rint(np.ldexp(weight[objects], _BITS - one))
-        sums = np.zeros(labels.common.shape, dtype=np.int64)
+        sums = np.zeros(total.shape, dtype=np.int64)
         for begin in range(0, len(objects), _CHUNK):
             some = slice(begin, begin + _CHUNK)
             _add_pairs(sums, labels, codes[:, objects[some]], units[some])
@@ -162,16 +211,14 @@ def _add_pairs(
 
 
 def leading_vectors(
-    matrix: FloatArray, n_vectors: int
+    matrix: FloatArray | LabelGram, n_vectors: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the largest eigenvalues, falling, and their vectors as columns.
 
     Fewer where the rank is lower. The entry of largest size of a vector is positive.
     """
-    size = len(matrix)
-    k = min(n_vectors, size)
     with one_thread():
-        values, vectors = _eigenvectors(matrix, k)
+        values, vectors = _eigenvectors(matrix, n_vectors)
     order = np.argsort(-values, kind="stable")
     values, vectors = values[order], vectors[:, order]
     real = values > _RANK * values[0]
@@ -181,25 +228,35 @@ def leading_vectors(
     return values, vectors * sign
 
 
-def _eigenvectors(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the k largest eigenvalues and their vectors, in any order.
+def _eigenvectors(
+    matrix: FloatArray | LabelGram, n_vectors: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the largest eigenvalues and their vectors, in any order.
 
-    By iteration where the matrix is large. Where many eigenvalues are equal, as with
-    labels that fall apart into more groups than are asked for, that may find no end:
-    the whole matrix is reduced then, which takes longer.
+    By iteration where the matrix is large, or takes long to make. Where many
+    eigenvalues are equal, as with labels that fall apart into more groups than are
+    asked for, that may find no end: the whole matrix is reduced then, which takes
+    longer.
     """
     from scipy.linalg import eigh
     from scipy.sparse.linalg import ArpackError, eigsh
 
-    size = len(matrix)
-    if size > _DENSE and 4 * k <= size:
+    gram = matrix if isinstance(matrix, LabelGram) else None
+    form: Any
+    whole: Any
+    size = len(matrix) if gram is None else len(gram.factor)
+    k = min(n_vectors, size)
+    slow = gram is not None and len(gram.weight) > _MANY
+    if (size > _DENSE or slow) and 4 * k <= size:
         start = np.random.default_rng(0).random(size) + 0.5
         try:
-            values, vectors = eigsh(matrix, k, which="LA", v0=start)
+            form = matrix if gram is None else gram.operator()
+            values, vectors = eigsh(form, k, which="LA", v0=start)
             return values, vectors
         except ArpackError:
             pass
-    values, vectors = eigh(matrix, subset_by_index=(size - k, size - 1))
+    whole = matrix if gram is None else gram.toarray()
+    values, vectors = eigh(whole, subset_by_index=(size - k, size - 1))
     return values, vectors
 
 

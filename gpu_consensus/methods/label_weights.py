@@ -19,7 +19,6 @@ from gpu_consensus.methods.label_contingency import (
     LABEL_OBJECTS,
     LabelContingency,
     draw_objects,
-    label_contingency,
 )
 from gpu_consensus.util.checks import FloatArray, unknown_name
 from gpu_consensus.util.weights import useful_partitions
@@ -42,24 +41,6 @@ def check_word(word: str) -> str:
     return word
 
 
-def label_entropies(labels: LabelContingency) -> FloatArray:
-    """Return the entropy in bits of each label's members in each partition, (S, r).
-
-    Over the members that the partition labels; 0 where there are none.
-    """
-    n_all, n_partitions = len(labels.common), len(labels.n_labels)
-    entropy = np.zeros((n_all, n_partitions))
-    begins = labels.begins
-    for m in range(n_partitions):
-        block = labels.common[:, begins[m] : begins[m + 1]]
-        size = block.sum(axis=1)
-        bits = x_log2_x(size) - x_log2_x(block).sum(axis=1)
-        # a single label leaves nothing; what rounding leaves is below 0 at times
-        mixed = (size > 0) & (block.max(axis=1, initial=0) < size)
-        np.divide(np.maximum(bits, 0.0), size, out=entropy[:, m], where=mixed)
-    return entropy
-
-
 def label_eci(
     labels: LabelContingency, weights: FloatArray, theta: float = THETA
 ) -> FloatArray:
@@ -75,7 +56,7 @@ def label_eci(
         Of the partitions, by which entropies are averaged; they sum to 1.
     theta : float, default 0.4
     """
-    mean = (label_entropies(labels) * weights).sum(axis=1)
+    mean = (labels.entropies * weights).sum(axis=1)
     return np.asarray(np.exp(-mean / theta))
 
 
@@ -167,9 +148,7 @@ def word_weights(
     if len(useful) < ensemble.n_partitions:
         some = ensemble.subset(partitions=useful)
     objects = draw_objects(ensemble.n_samples, LABEL_OBJECTS, seeds)
-    labels = label_contingency(
-        f"weights={word!r}", some, backend, objects, memory_limit
-    )
+    labels = LabelContingency(f"weights={word!r}", some, backend, objects, memory_limit)
     own = given[useful] / given[useful].sum()
     index = partition_eci if word == "eci" else partition_ncai
     weights = np.zeros(len(given))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.methods.call import Shared, open_task
+from gpu_consensus.methods.call import Shared, Task, open_task
+from gpu_consensus.methods.label_contingency import LabelContingency
 from gpu_consensus.methods.label_graph import cut_objects, normalised_cut
 from gpu_consensus.methods.label_weights import SMALLEST, label_eci
 from gpu_consensus.result import Consensus
@@ -55,9 +56,10 @@ def lwgp(
         ``random_state``. K-means learns from at most 100,000 objects, drawn in the same
         way. Every object is then placed and assigned.
     weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
-        As in :func:`kcc`. A weight w of a partition makes it count like w copies. A
-        matrix of 40 S^2 bytes, S the labels of all partitions, has to fit
-        ``memory_limit``, by default what the machine has free.
+        As in :func:`kcc`. A weight w of a partition makes it count like w copies. Up
+        to 1,500 labels in all and 5,000 objects a matrix of labels, 40 bytes a pair,
+        has to fit ``memory_limit``, by default what the machine has free; beyond, 48
+        bytes for each label of each object that labels are compared by.
 
     Returns
     -------
@@ -89,7 +91,11 @@ def lwgp(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("lwgp", ensemble, n_clusters, shared)
-    labels = task.label_contingency(label_objects)
+    return cut_by_trust(task, task.label_contingency(label_objects), theta)
+
+
+def cut_by_trust(task: Task, labels: LabelContingency, theta: float) -> Consensus:
+    """Return the consensus of LWGP from labels that were compared already."""
     eci = label_eci(labels, task.weights, theta)
     edges = vote_weights(task.weights)[labels.partition] * np.maximum(eci, SMALLEST)
     cut = cut_objects(task, labels, edges)

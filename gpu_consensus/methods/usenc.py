@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.methods.call import Shared, open_task
+from gpu_consensus.methods.call import Shared, Task, open_task
+from gpu_consensus.methods.label_contingency import LabelContingency
 from gpu_consensus.methods.label_graph import cut_objects, normalised_cut
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.checks import check_int
@@ -44,9 +45,10 @@ def usenc(
     label_objects : int, default 100_000
         As in :func:`lwgp`.
     weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
-        As in :func:`kcc`. A weight w of a partition makes it count like w copies. A
-        matrix of 40 S^2 bytes, S the labels of all partitions, has to fit
-        ``memory_limit``, by default what the machine has free.
+        As in :func:`kcc`. A weight w of a partition makes it count like w copies. Up
+        to 1,500 labels in all and 5,000 objects a matrix of labels, 40 bytes a pair,
+        has to fit ``memory_limit``, by default what the machine has free; beyond, 48
+        bytes for each label of each object that labels are compared by.
 
     Returns
     -------
@@ -75,7 +77,11 @@ def usenc(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("usenc", ensemble, n_clusters, shared)
-    labels = task.label_contingency(label_objects)
+    return cut_by_labels(task, task.label_contingency(label_objects))
+
+
+def cut_by_labels(task: Task, labels: LabelContingency) -> Consensus:
+    """Return the consensus of U-SENC from labels that were compared already."""
     edges = vote_weights(task.weights)[labels.partition]
     cut = cut_objects(task, labels, edges)
     objective, value = normalised_cut(task, labels, edges, cut.labels)

@@ -92,8 +92,8 @@ def test_in_two_steps_as_in_one(capsys, tmp_path, blobs):
             capsys,
             "consensus",
             ensemble,
-            *("--n-clusters", 3, "--utility", "nh", "--n-init", 3, "--seed", 0),
-            *("--output", output),
+            *("--n-clusters", 3, "--method", "kcc", "--seed", 0),
+            *("--utility", "nh", "--n-init", 3, "--output", output),
         )
         assert code == 0
         assert "kcc:nh: 3 clusters" in out
@@ -407,7 +407,8 @@ def test_every_command_goes_on_from_its_checkpoint(capsys, tmp_path, seed):
         assert {name for name in after if after[name] != before[name]} == {"000003.npy"}
     state, written = tmp_path / "state", set()
     for _ in range(2):
-        call = ("consensus", ensemble, "--n-clusters", 3, "--checkpoint", state, *seed)
+        call = ("consensus", ensemble, "--n-clusters", 3, "--method", "kcc", *seed)
+        call += ("--checkpoint", state)
         assert run(capsys, *call, "--output", labels)[0] == 0
         written.add(labels.read_bytes())
     assert len(written) == 1
@@ -418,14 +419,15 @@ def test_every_command_goes_on_from_its_checkpoint(capsys, tmp_path, seed):
     ("arguments", "message"),
     [
         (["--method", "kc"], "--method='kc' is unknown; choose one of 'kcc'"),
-        (["--utility", "x"], "utility='x' is unknown"),
-        (["--n-init", 0], "--n-init=0 should be >= 1"),
+        (["--method", "kcc", "--utility", "x"], "utility='x' is unknown"),
+        (["--method", "kcc", "--n-init", 0], "--n-init=0 should be >= 1"),
+        (["--utility", "h"], "--utility is no option of auto; leave it out, or add"),
         (["--n-clusters", 0], "--n-clusters=0 should be >= 1"),
         (["--n-clusters", 151], "n_samples=150 should be >= n_clusters=151"),
         (["--backend", "gpu"], "backend='gpu' is unknown"),
         (["--backend", "native"], "backend='native' cannot run"),
         (["--n-jobs", 0], "n_jobs=0 should be >= 1"),
-        (["--option", "inits=3"], "kcc: option='inits' is unknown; choose one of"),
+        (["--option", "weight=3"], "auto: option='weight' is unknown; choose one of"),
         (["--option", "n_init=3"], "n_init has a flag of its own; give it as --n-init"),
         (["--option", "random_state=3"], "give it as --seed"),
         (["--option", "refine"], "'refine' should be a name=value"),
@@ -524,6 +526,7 @@ def test_every_option_of_a_method_and_of_generation_is_within_reach(capsys, tmp_
     expected = gpc.cluster(
         X,
         3,
+        method="kcc",
         n_partitions=6,
         generate_options=making,
         method_options=finding,
@@ -535,7 +538,8 @@ def test_every_option_of_a_method_and_of_generation_is_within_reach(capsys, tmp_
     of_finding = ["init=random", "refine=false", "weights=[1, 1, 1, 1, 1, 0.5]"]
     of_making = [part for one in of_making for part in ("--generate-option", one)]
     of_finding = [part for one in of_finding for part in ("--option", one)]
-    call = ["cluster", *small, 4, *of_making, *of_finding, "--output", labels]
+    call = ["cluster", *small, 4, "--method", "kcc", *of_making, *of_finding]
+    call += ["--output", labels]
     assert run(capsys, *call)[0] == 0
     assert np.array_equal(np.load(labels), expected.labels)
 
@@ -543,7 +547,8 @@ def test_every_option_of_a_method_and_of_generation_is_within_reach(capsys, tmp_
     made = gpc.Ensemble.load(ensemble)
     direct = gpc.generate_partitions(X, 6, n_clusters=3, random_state=0, **making)
     assert np.array_equal(made.codes, direct.codes)
-    call = ["consensus", ensemble, "--n-clusters", 3, "--seed", 1, *of_finding]
+    call = ["consensus", ensemble, "--n-clusters", 3, "--method", "kcc", "--seed", 1]
+    call += of_finding
     assert run(capsys, *call, "--output", labels)[0] == 0
     found = gpc.kcc(direct, 3, random_state=1, **finding)
     assert np.array_equal(np.load(labels), found.labels)
@@ -615,8 +620,8 @@ def test_the_reader_may_go_away(tmp_path):
 def test_warnings_are_one_line(capsys, tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("0,1\n0,2\n0,1\n0,2\n")
-    call = ("consensus", path, "--n-clusters", 2, "--utility", "nh", "--seed", 0)
-    code, _, err = run(capsys, *call)
+    call = ("consensus", path, "--n-clusters", 2, "--method", "kcc", "--seed", 0)
+    code, _, err = run(capsys, *call, "--utility", "nh")
     assert code == 0
     assert err.startswith("gpu-consensus: warning: mu is 0 for 1 partitions")
     assert err.count("\n") == 1

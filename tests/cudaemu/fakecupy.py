@@ -31,8 +31,9 @@ MODULES = (
 )  # fmt: skip  # one name a line would hide the rest
 # Functions of CuPy that do what NumPy's do.
 _FUNCTIONS = (
-    "arange", "exp", "flatnonzero", "full", "isfinite", "log", "minimum", "rint",
-    "searchsorted", "sqrt", "subtract", "unique", "where",
+    "arange", "bincount", "concatenate", "empty_like", "exp", "flatnonzero", "full",
+    "isfinite", "log", "minimum", "rint", "searchsorted", "sqrt", "stack", "subtract",
+    "unique", "where",
 )  # fmt: skip  # one name a line would hide the rest
 
 

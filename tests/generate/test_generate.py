@@ -31,7 +31,7 @@ from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.generate.features import check_features, count_distinct_rows
 from gpu_consensus.generate.generate_partitions import drop_labels, generate_partitions
 from gpu_consensus.generate.kmeans import kmeans
-from gpu_consensus.generate.views import STRATEGIES, draw_zipf_weights
+from gpu_consensus.generate.views import STRATEGIES, draw_zipf_weights, fine_range
 from gpu_consensus.util.seeds import plain_seed, seed_from_plain
 
 
@@ -235,10 +235,31 @@ def test_rps_default_ranges():
     X = np.arange(90.0)[:, None]
     assert set(ks(X, 200, n_clusters=3, random_state=0)) == set(range(3, 11))
     assert set(ks(X, 200, random_state=0)) == set(range(2, 11))
-    assert set(ks(X, 5, n_clusters=20, random_state=0)) == {20}
+    assert set(ks(X, 300, n_clusters=20, random_state=0)) == set(range(20, 41))
     large = np.arange(20_000.0)[:, None]
-    assert set(ks(large, 60, n_clusters=3, random_state=0)) == set(range(2, 7))
+    assert set(ks(large, 200, n_clusters=3, random_state=0)) == set(range(15, 31))
     assert max(ks(large, 60, random_state=0)) <= 50
+
+
+@pytest.mark.parametrize(
+    ("n", "n_clusters", "expected"),
+    [
+        (100, 2, (5, 10)),  # sqrt(n) = 5K: half of it, and all of it
+        (99, 2, (2, 10)),
+        (400, 2, (10, 20)),
+        (19_999, 10, (50, 100)),  # no jump
+        (20_000, 10, (50, 100)),
+        (10**6, 10, (50, 100)),
+        (10**6, 150, (500, 1000)),
+        (150, 3, (3, 13)),
+        (10_000, 100, (100, 200)),  # at least [K, 2K]
+        (30, 20, (20, 30)),  # and no more than rows
+        (5, 5, (5, 5)),
+        (1, 1, (1, 1)),
+    ],
+)
+def test_the_default_range_is_fine_where_there_are_rows(n, n_clusters, expected):
+    assert fine_range(n, n_clusters) == expected
 
 
 @pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s != "rps"])
@@ -816,7 +837,7 @@ def test_checkpoint_of_another_call(tmp_path):
     other = X.copy()
     other[3, 3] += 1e-9
     for features, options, what in [
-        (X, {"n_clusters": 4}, r"k_range was \[3, 6\], is \[4, 6\]"),
+        (X, {"n_clusters": 4}, r"k_range was \[3, 6\], is \[4, 8\]"),
         (X, {"max_iter": 11}, "max_iter was 10, is 11"),
         (X, {"rows_per_cluster": None}, "rows_per_cluster was 64, is None"),
         (X, {"metric": "cosine"}, "metric was 'euclidean', is 'cosine'"),

@@ -12,7 +12,7 @@ import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend, host_arrays
 from gpu_consensus.methods import label_graph
 from gpu_consensus.methods.call import Shared, open_task
-from gpu_consensus.methods.label_contingency import label_contingency
+from gpu_consensus.methods.label_contingency import LabelContingency
 
 pytestmark = pytest.mark.every_backend
 
@@ -109,7 +109,7 @@ def test_a_weight_of_two_is_a_copy(method):
 def test_sums_over_objects_do_not_depend_on_their_order(spread):
     labels, _ = noisy(3, n=200, r=6, missing=0.2)
     ens = gpc.Ensemble(labels)
-    counted = label_contingency("a test", ens, choose_backend("auto", None))
+    counted = LabelContingency("a test", ens, choose_backend("auto", None))
     rng = np.random.default_rng(0)
     weight = np.exp2(rng.uniform(-spread, spread, size=200))
     found = label_graph.weighted_common(counted, ens.codes, weight)

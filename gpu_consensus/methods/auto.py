@@ -1,0 +1,190 @@
+"""Several methods, and the answer that the partitions explain best."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.methods.call import Shared, Task, open_task
+from gpu_consensus.methods.explained_share import explained_share
+from gpu_consensus.methods.label_weights import partition_eci
+from gpu_consensus.methods.portfolio import PORTFOLIO, Candidate, Trial
+from gpu_consensus.result import Consensus
+from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.progress import progress_bar
+from gpu_consensus.util.warn import own_warnings_off
+
+_VISITS = 100  # about how often all candidates together look at a label
+_TIE = 1e-9  # what one candidate has to be better by; less is rounding
+_TINY = 50  # a cluster so many times smaller than the mean cluster counts as lost
+_LABEL_OBJECTS = 20_000  # labels are compared by, at most
+
+
+def auto(
+    ensemble: Any,
+    n_clusters: int,
+    *,
+    weights: Any = None,
+    on_unlabelled: str = "raise",
+    backend: str | Backend = "auto",
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+    random_state: Any = None,
+    progress: bool = False,
+) -> Consensus:
+    """Run several methods and keep the answer that the partitions explain best.
+
+    The candidates, in this order: "cvote", cumulative voting whose partitions weigh as
+    much as they can be trusted (``weights="eci"``); "cvote+kcc", its labels moved by
+    :func:`kcc` with the same weights; "lwgp"; "usenc"; "kcc" with its search. The
+    winner has the largest share of its entropy explained, the mean over the partitions,
+    weighted by ECI, of I(C; P_i) / H(C). It is computed from counts; no features are
+    looked at, and no classes. A cluster of fewer than n / (50 ``n_clusters``) objects
+    counts as lost: a few outliers would be explained best of all. A candidate that lost
+    a cluster wins only where all have; of equals the first wins.
+
+    Parameters
+    ----------
+    ensemble : Ensemble or array of shape (n_samples, n_partitions)
+        The basic partitions; missing labels are welcome.
+    n_clusters : int
+        Clusters of the consensus.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+        As in :func:`kcc`. ECI multiplies the weights. A candidate for which memory is
+        too small is left out, and so is ECI. Each candidate has a random stream of its
+        own.
+
+    Returns
+    -------
+    Consensus
+        ``method`` names the winner, as in "auto:lwgp". ``value`` is the share that is
+        explained, from 0 to 1, and ``objective`` 1 - ``value``. ``details`` has
+        ``candidates``, a list with ``name`` and, for those that were run,
+        ``criterion`` (the share), ``objective`` (the candidate's own), ``n_clusters``,
+        ``smallest`` (objects of the smallest cluster), ``objects`` (that it learned
+        from, where they are so many that some were drawn) and ``seconds``, for the
+        others ``left_out``, the reason; ``eci_weights``, the weights of the share;
+        ``eci_objects``, how many objects labels were compared by, at most 20,000;
+        ``eci_left_out``, why ECI was left out, "" if it was not; and ``winner``, the
+        details of the winner, such as how many objects its search looked at.
+
+    References
+    ----------
+    A. Strehl, J. Ghosh, "Cluster ensembles - a knowledge reuse framework for combining
+    multiple partitions", JMLR 3, 2002 (the best of several by a criterion of the labels
+    alone); D. Huang, C.-D. Wang, J.-H. Lai, "Locally weighted ensemble clustering",
+    IEEE Transactions on Cybernetics 48(5), 2018 (ECI); H. Theil, "On the estimation of
+    relationships involving qualitative variables", American Journal of Sociology 76(1),
+    1970 (I / H).
+
+    Examples
+    --------
+    >>> import gpu_consensus as gpc
+    >>> ens = gpc.Ensemble.from_partitions([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
+    >>> result = gpc.auto(ens, 2, random_state=0)
+    >>> result.labels.tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
+    True
+    >>> result.method, round(result.value, 4)
+    ('auto:cvote', 0.7949)
+    """
+    shared = Shared(
+        weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
+    )
+    task = open_task("auto", ensemble, n_clusters, shared, visits=_VISITS)
+    trial = _open_trial(task)
+    told: list[dict[str, Any]] = []
+    best: _Found | None = None
+    with progress_bar(task.progress, "auto", len(PORTFOLIO)) as advance:
+        for candidate in PORTFOLIO:
+            found, about = _try(trial, candidate)
+            told.append({"name": candidate.name, **about})
+            if found is not None and (best is None or found.beats(best)):
+                best = found
+            advance(note=candidate.name)
+    if best is None:
+        reasons = "; ".join(f"{one['name']}: {one['left_out']}" for one in told)
+        raise MemoryError(f"auto has no candidate that fits memory ({reasons}).")
+    return replace(task, method=f"auto:{best.name}").result(
+        trial.found[best.name][task.labelled],
+        objective=1.0 - best.share,
+        value=best.share,
+        converged=best.result.converged,
+        details={
+            "candidates": told,
+            "eci_weights": trial.trusted,
+            "eci_objects": None if trial.without_eci else trial.labels.n_objects,
+            "eci_left_out": trial.without_eci,
+            "winner": best.result.details,
+        },
+    )
+
+
+class _Found(NamedTuple):
+    """What a candidate found, and the share of it that the partitions explain.
+
+    ``whole`` says that no cluster was lost.
+    """
+
+    name: str
+    result: Consensus
+    share: float
+    whole: bool
+
+    def beats(self, other: _Found) -> bool:
+        """Whether it is the better answer; not if both are equally good."""
+        if self.whole != other.whole:
+            return self.whole
+        return self.share > other.share + _TIE
+
+
+def _open_trial(task: Task) -> Trial:
+    """Compare the labels with each other, once for all candidates."""
+    labels = task.label_contingency(_LABEL_OBJECTS)
+    try:
+        eci = partition_eci(labels, task.weights)
+    except MemoryError as error:
+        return Trial(task, task.given_weights, labels, str(error))
+    trusted = np.zeros(task.given.n_partitions)
+    trusted[task.useful] = task.weights * eci
+    return Trial(task, trusted / trusted.sum(), labels)
+
+
+def _try(trial: Trial, candidate: Candidate) -> tuple[_Found | None, dict[str, Any]]:
+    """Run a candidate; return what it found, if anything, and what to tell of it."""
+    why = candidate.left_out(trial)
+    if why:
+        return None, {"left_out": why}
+    began = time.perf_counter()
+    try:
+        with own_warnings_off():
+            result = candidate.run(trial)
+    except MemoryError as error:
+        return None, {"left_out": str(error) or "memory is too small"}
+    assert result.centroids is not None
+    task, labels = trial.task, to_host(result.labels)
+    counts, offsets = result.centroids.counts, task.given.offsets
+    share = explained_share(counts, offsets, trial.trusted)
+    trial.found[candidate.name] = labels
+    sizes = np.bincount(labels[labels >= 0])
+    whole = (_TINY * task.k * sizes >= sizes.sum()).sum() == task.k
+    return _Found(candidate.name, result, share, bool(whole)), {
+        "criterion": share,
+        "objective": result.objective,
+        "n_clusters": result.n_clusters,
+        "smallest": int(sizes.min()),
+        "objects": _learned_from(result.details, task.ensemble.n_samples),
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def _learned_from(details: Mapping[str, Any], n_objects: int) -> int:
+    """Return how many objects a candidate looked at before it assigned all of them."""
+    drawn = details.get("sampled")  # by cvote, for its merges
+    searched = details.get("search", {}).get("objects", n_objects)
+    compared = details.get("label_objects", n_objects)
+    return min(int(searched), int(compared), n_objects if drawn is None else len(drawn))

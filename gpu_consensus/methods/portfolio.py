@@ -1,0 +1,144 @@
+"""The candidates of ``auto``: how each is run, and when it is left out."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.methods.call import Shared, Task, open_task
+from gpu_consensus.methods.cvote import cvote
+from gpu_consensus.methods.kcc import kcc
+from gpu_consensus.methods.label_contingency import LabelContingency
+from gpu_consensus.methods.label_weights import THETA
+from gpu_consensus.methods.lwgp import cut_by_trust
+from gpu_consensus.methods.usenc import cut_by_labels
+from gpu_consensus.result import Consensus
+from gpu_consensus.util.checks import FloatArray
+
+
+@dataclass
+class Trial:
+    """What the candidates of one call share.
+
+    Attributes
+    ----------
+    task : Task
+        The call of ``auto``.
+    trusted : ndarray of shape (r,)
+        The weights of the given partitions times their ECI; they sum to 1.
+    labels : LabelContingency
+        Of the task's ensemble.
+    without_eci : str
+        Why ECI was left out; "" if it was not.
+    found : dict
+        The labels of the candidates that were run, by name; -1 for unlabelled objects.
+    """
+
+    task: Task
+    trusted: FloatArray
+    labels: LabelContingency
+    without_eci: str = ""
+    found: dict[str, npt.NDArray[np.int32]] = field(default_factory=dict)
+
+    def shared(self, name: str, weights: FloatArray) -> Shared:
+        """Return the shared options of a candidate.
+
+        Its random stream comes from the seed and its name alone: a candidate that is
+        left out changes no other.
+        """
+        task, seeds = self.task, self.task.draws
+        own = np.random.SeedSequence(
+            seeds.entropy,
+            spawn_key=(*seeds.spawn_key, zlib.crc32(name.encode())),
+            pool_size=seeds.pool_size,
+        )
+        return Shared(
+            weights,
+            "raise" if not task.skip.size else "keep",
+            task.backend,
+            task.n_jobs,
+            task.memory_limit,
+            own,
+        )
+
+    def open(self, name: str) -> Task:
+        """Open the task of a candidate that shares ``labels``."""
+        task = self.task
+        return open_task(
+            name, task.given, task.k, self.shared(name, task.given_weights)
+        )
+
+    def call(
+        self, name: str, method: Callable[..., Consensus], weights: Any, **options: Any
+    ) -> Consensus:
+        """Run a method as a candidate."""
+        shared = self.shared(name, weights)._asdict()
+        return method(self.task.given, self.task.k, **shared, **options)
+
+
+class Candidate(NamedTuple):
+    """One way to an answer.
+
+    ``left_out`` says why it is not run, "" if it is.
+    """
+
+    name: str
+    run: Callable[[Trial], Consensus]
+    left_out: Callable[[Trial], str]
+
+
+def _cvote(trial: Trial) -> Consensus:
+    return trial.call("cvote", cvote, trial.trusted)
+
+
+def _no_cvote(trial: Trial) -> str:
+    most = int(trial.task.ensemble.n_labels.max())
+    if most < trial.task.k:
+        return f"no partition has n_clusters={trial.task.k} labels, at most {most}"
+    return ""
+
+
+def _polish(trial: Trial) -> Consensus:
+    start = trial.found["cvote"]
+    name = "cvote+kcc"
+    return trial.call(name, kcc, trial.trusted, init=start, search=False)
+
+
+def _no_polish(trial: Trial) -> str:
+    if "cvote" not in trial.found:
+        return "it starts from the labels of cvote, which was left out"
+    n_found = int(trial.found["cvote"].max()) + 1
+    if n_found < trial.task.k:
+        return f"it starts from the labels of cvote, which found {n_found} clusters"
+    return ""
+
+
+def _lwgp(trial: Trial) -> Consensus:
+    return cut_by_trust(trial.open("lwgp"), trial.labels, THETA)
+
+
+def _usenc(trial: Trial) -> Consensus:
+    return cut_by_labels(trial.open("usenc"), trial.labels)
+
+
+def _kcc(trial: Trial) -> Consensus:
+    return trial.call("kcc", kcc, trial.task.given_weights)
+
+
+def _never(trial: Trial) -> str:
+    return ""
+
+
+PORTFOLIO = (
+    Candidate("cvote", _cvote, _no_cvote),
+    Candidate("cvote+kcc", _polish, _no_polish),
+    Candidate("lwgp", _lwgp, _never),
+    Candidate("usenc", _usenc, _never),
+    Candidate("kcc", _kcc, _never),
+)
+"""In this order; of equals the first wins."""
