@@ -89,6 +89,11 @@ def sec_table(context: Context) -> Table:
         f"the rows. n_init={_N_INIT} for both, lowest objective wins, "
         "refine=False; n_init=1 is the mean of single starts. The paper averages ten "
         "runs and does not say how many starts a run has.",
+        "On the partitions that the authors of KCC published, the paper's R_n of iris "
+        "(0.9222) and wine (0.3272) are no optima of its objective: local optima of 3.1% "
+        "and 0.02% of 4,800 starts end there, and lower objectives have other labels. "
+        "The objective itself is right: the minimisers of 60 small ensembles, found by "
+        "trying every partition, are those of the normalised cut.",
         *_comparison(table.rows),
         *warning_notes(messages),
     ]
