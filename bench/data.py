@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -105,7 +106,8 @@ def _generate(name: str) -> DataSet:
     if name == "wine":  # as in Table 5 of the paper
         X = X.copy()
         X[:, -1] /= 100
+    n_clusters, root = len(np.unique(example.y)), math.ceil(math.sqrt(len(X)))
     ensemble = gpc.generate_partitions(
-        X, 100, "rps", n_clusters=len(np.unique(example.y)), random_state=0
+        X, 100, "rps", k_range=(n_clusters, max(n_clusters, root)), random_state=0
     )
     return DataSet(name, ensemble, example.y, "generated: rps, r = 100, seed 0", False)
