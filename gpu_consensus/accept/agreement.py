@@ -248,6 +248,7 @@ def _streams(n: int) -> str:
     ens = draw_ensemble(3, n, (4, 5, 3, 7, 4, 6) * 4, 0.2, False)
     device = choose_backend("cupy", None)
     options: JsonObject = {
+        "init": "partition",
         "n_init": 2,
         "max_iter": 5,
         "refine": False,

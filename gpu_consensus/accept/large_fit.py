@@ -22,6 +22,7 @@ from gpu_consensus.util.memory import available_memory
 
 N_CLUSTERS = 10
 _OPTIONS: dict[str, Any] = {
+    "init": "partition",
     "n_init": 1,
     "max_iter": 10,
     "refine": False,

@@ -32,7 +32,6 @@ from gpu_consensus.util.checks import FloatArray, IntArray
 from gpu_consensus.util.weights import are_equal
 
 _FEW_LABELS = 4000  # of all partitions, up to which a spectral start is cheap
-_MATRICES = 5  # of labels by labels, that it has in memory
 
 
 def sec(
@@ -71,8 +70,8 @@ def sec(
         As in :func:`kcc`, but for "careful". "spectral" is a single start: k-means on
         the leading singular vectors of the labels, objects weighed as above, by their
         S x S products, S the labels of all partitions, from at most 100,000 objects
-        drawn by ``random_state``. "auto" adds it to the merged starts where S <= 4,000
-        and ``memory_limit`` has room for it.
+        drawn by ``random_state``. "auto" adds it to the merged starts where S <= 4,000,
+        whatever ``memory_limit`` says.
     search : {"auto", False} or int, default "auto"
         As in :func:`kcc`.
     weights, max_iter, on_unlabelled, backend, n_jobs, memory_limit
@@ -150,17 +149,10 @@ def sec(
     task = open_task("sec", ens, n_clusters, shared, loop=loop)
     if is_spectral:
         task = replace(task, loop=replace(loop, init=_spectral_labels(task)))
-    elif _is_cheap(task):
-        task = replace(task, loop=replace(loop, also=lambda: _spectral_labels(task)))
+    elif len(task.given.marginals) <= _FEW_LABELS:
+        free = replace(task, memory_limit=None)
+        task = replace(task, loop=replace(loop, also=lambda: _spectral_labels(free)))
     return task.fit(SecRule(task.given, task.backend.label_sums))
-
-
-def _is_cheap(task: Task) -> bool:
-    """Whether a spectral start costs little, and fits the memory that is allowed."""
-    n_labels = len(task.given.marginals)
-    allowed = task.memory_limit
-    fits = allowed is None or _MATRICES * 8 * n_labels**2 <= allowed
-    return n_labels <= _FEW_LABELS and fits
 
 
 def _spectral_labels(task: Task) -> npt.NDArray[np.intp]:
@@ -228,9 +220,9 @@ class SecRule(Rule):
 
     def _cell_weights(self, counts: Counts, absent: Counts | None) -> IntArray:
         """Return the weight of the members of each cell that are present, (r, M)."""
-        sums = self._sums(self.segments.offsets, counts, self.marginals)
-        whole = sums.marginal_weighted.sum(axis=0)
-        gone = np.zeros_like(sums.size) if absent is None else absent
+        sums = self._sums(self.segments.offsets, counts[:, None], self.marginals)
+        whole = sums.marginal_weighted[:, 0].sum(axis=0)
+        gone = np.zeros_like(sums.size[:, 0]) if absent is None else absent
         return np.asarray(whole - gone)
 
     def full_table(

@@ -360,14 +360,14 @@ def test_large_arrays_leave_no_pinned_memory_behind(emulated_cupy, monkeypatch):
 def test_codes_larger_than_the_device_are_streamed():
     labels, _ = noisy(9, n=3000, r=20)
     ens = gpc.Ensemble(labels)
-    options = {"n_init": 2, "refine": False, "random_state": 0, "utility": "c"}
-    expected = gpc.kcc(ens, 4, backend="numpy", **options)
+    options = {"init": "partition", "n_init": 2, "refine": False, "random_state": 0}
+    expected = gpc.kcc(ens, 4, "c", backend="numpy", **options)
     tiny = DeviceSpec(multiprocessors=2, memory=80_000)
     assert ens.codes.nbytes > 0.6 * tiny.memory
     with emulated(tiny):
         backend = choose_backend("cupy", None)
         assert isinstance(backend.resident(ens.codes), StreamedCodes)
-        result = gpc.kcc(ens, 4, backend="cupy", **options)
+        result = gpc.kcc(ens, 4, "c", backend="cupy", **options)
     assert np.array_equal(result.labels, expected.labels)
     assert np.array_equal(result.history, expected.history)
 
@@ -712,7 +712,8 @@ def test_stages_have_names_for_the_profiler(emulated_cupy, ranges):
 def test_streams_and_generation_have_names_too(ranges):
     with emulated(DeviceSpec(multiprocessors=2, memory=80_000)):
         labels, _ = noisy(9, n=3000, r=20)
-        gpc.kcc(labels, 4, "c", n_init=1, refine=False, backend="cupy", random_state=0)
+        options = {"init": "partition", "n_init": 1, "refine": False}
+        gpc.kcc(labels, 4, "c", backend="cupy", random_state=0, **options)
         assert "iteration/stream" in ranges
     with emulated() as cupy, fakecuml.installed(cupy):
         X = np.random.default_rng(0).normal(size=(30, 2))
