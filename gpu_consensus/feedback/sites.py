@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -260,7 +261,7 @@ class LocalSite:
         if block is None:
             return self._view.points()
         if self._state.update == "distances":
-            return torgerson(weight * self._view.matrix() + block)
+            return _without_noise(torgerson(weight * self._view.matrix() + block))
         points = self._view.points()
         kind = points.dtype.type
         if is_sparse(points):
@@ -274,6 +275,15 @@ class LocalSite:
         """Return the similarities that this round clusters, (n_samples, n_samples)."""
         matrix, block = self._view.matrix(), self._state.block
         return matrix if block is None else self._state.data_weight * matrix + block
+
+
+def _without_noise(points: FloatArray) -> FloatArray:
+    """Round to 40 bits of the largest number: equal objects become equal points."""
+    largest = float(np.abs(points).max(initial=0))
+    if largest == 0:
+        return points
+    unit = 2.0 ** (math.frexp(largest)[1] - 40)
+    return np.asarray(np.rint(points / unit) * unit)
 
 
 def check_clusterer(clusterer: Any, update: Any) -> Any:

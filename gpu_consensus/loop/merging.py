@@ -57,7 +57,9 @@ def merge_cells(
     n_clusters : int
         M if there are fewer cells.
     """
-    merging, n_clusters = rule.merging, min(n_clusters, counts.shape[1])
+    merging, n_cells = rule.merging, counts.shape[1]
+    if n_cells <= n_clusters:
+        return Merged(np.arange(n_cells), counts)
     if merging is None:
         return _merge_any(rule, counts, absent, n_clusters)
     whole = np.empty(0, dtype=np.int64)

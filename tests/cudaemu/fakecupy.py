@@ -32,7 +32,7 @@ MODULES = (
 # Functions of CuPy that do what NumPy's do.
 _FUNCTIONS = (
     "arange", "bincount", "concatenate", "empty_like", "exp", "flatnonzero", "full",
-    "isfinite", "log", "minimum", "rint", "searchsorted", "sqrt", "stack", "subtract",
+    "isfinite", "log", "minimum", "rint", "searchsorted", "sqrt", "subtract",
     "unique", "where",
 )  # fmt: skip  # one name a line would hide the rest
 

@@ -359,9 +359,10 @@ def test_memory_stays_near_the_codes():
     rng = np.random.default_rng(0)
     codes = rng.integers(20, size=(10, 2_000_000), dtype=np.uint8)
     ens = gpc.Ensemble.from_codes(codes, [20] * 10)
+    options = {"init": "partition", "n_init": 2, "max_iter": 2, "refine": False}
     tracemalloc.start()
     with pytest.warns(gpc.ConvergenceWarning):
-        gpc.kcc(ens, 10, "c", n_init=2, max_iter=2, refine=False, random_state=0)
+        gpc.kcc(ens, 10, "c", random_state=0, **options)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2 * 2_000_000 + 100e6
@@ -486,8 +487,9 @@ def test_utilities_that_are_flat_somewhere_are_taken():
 
 def test_stopping_early_warns():
     labels, _ = noisy(24, n=300)
+    options = {"init": "partition", "n_init": 1, "max_iter": 1, "refine": False}
     with pytest.warns(gpc.ConvergenceWarning, match="did not converge in max_iter=1"):
-        result = gpc.kcc(labels, 3, n_init=1, max_iter=1, refine=False, random_state=0)
+        result = gpc.kcc(labels, 3, random_state=0, **options)
     assert not result.converged
 
 

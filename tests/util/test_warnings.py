@@ -13,6 +13,7 @@ import gpu_consensus as gpc
 from gpu_consensus.methods import FINDERS
 
 LABELS = noisy(0, n=60, r=6, missing=0.1)[0]
+SEARCHED = ("kcc", "sec", "ivc", "qmi", "lce")
 ITERATED = ("kcc", "sec", "ivc", "ipvc", "ipc", "qmi", "em", "lce")
 TOLD = [
     name
@@ -54,7 +55,10 @@ def test_one_cluster(call, method):
 @pytest.mark.parametrize("call", [by_function, by_name])
 @pytest.mark.parametrize("method", ITERATED)
 def test_no_convergence(call, method):
-    found = sources(call, method, n_clusters=4, max_iter=1, n_init=1, random_state=0)
+    options = {"max_iter": 1, "n_init": 1, "random_state": 0}
+    if method in SEARCHED:  # a search ends near an optimum
+        options["init"] = "partition"
+    found = sources(call, method, n_clusters=4, **options)
     assert set(found) == {__file__}
 
 

@@ -64,6 +64,7 @@ def prices(
     n_threads : int
     """
     call, n_partitions = load().call, len(offsets) - 1
+    number = UTILITIES.index(utility)
     counts = dense("counts", counts, np.int64, (None, None, None))
     check_offsets("offsets", offsets, len(counts))
     weights = dense("weights", weights, np.float64, (n_partitions,))
@@ -81,7 +82,7 @@ def prices(
     def some(first: int, last: int) -> None:
         memory, place = scratch(call.prices_scratch(n_columns))
         call.prices(
-            UTILITIES.index(utility),
+            number,
             address(counts),
             address(offsets),
             address(weights),
