@@ -257,6 +257,9 @@ def _eigenvectors(
             pass
     whole = matrix if gram is None else gram.toarray()
     values, vectors = eigh(whole, subset_by_index=(size - k, size - 1))
+    if len(values) < k:  # LAPACK loses some of those that are all but equal
+        values, vectors = eigh(whole, driver="evd")
+        values, vectors = values[size - k :], vectors[:, size - k :]
     return values, vectors
 
 

@@ -302,7 +302,7 @@ def test_no_room_for_a_single_climb_says_what_helps(emulated_cupy):
 def test_on_devices_of_any_size(memory):
     labels, _ = noisy(9, n=1500, r=20)
     ens = gpc.Ensemble(labels)
-    options = {"n_init": 2, "refine": False, "random_state": 0, "utility": "c"}
+    options = {"init": "partition", "n_init": 2, "refine": False, "random_state": 0}
     with (
         emulated(DeviceSpec(multiprocessors=2, memory=memory)),
         warnings.catch_warnings(),

@@ -39,7 +39,7 @@ def test_same_answer_on_every_backend_thread_and_block(name, missing, backend):
         assert found.details["search"] == expected.details["search"]
 
 
-@pytest.mark.every_backend
+@pytest.mark.every_backend(emulated=False)
 def test_many_clusters_are_found_where_starts_alone_fail():
     labels, truth = blobs(12, 600, 20, 40, 0.1, seed=0)
     found = gpc.kcc(labels, 12, random_state=0)
@@ -49,7 +49,7 @@ def test_many_clusters_are_found_where_starts_alone_fail():
 
 
 @pytest.mark.parametrize("name", ["kcc", "sec"])
-@pytest.mark.every_backend
+@pytest.mark.every_backend(emulated=False)
 def test_generations_are_a_prefix_of_one_sequence(name):
     labels, _ = blobs(6, 150, 6, 9, 0.5, seed=1)
     runs = [
@@ -63,7 +63,7 @@ def test_generations_are_a_prefix_of_one_sequence(name):
     assert all(a >= b for a, b in itertools.pairwise(longest))
 
 
-@pytest.mark.every_backend
+@pytest.mark.every_backend(emulated=False)
 def test_more_starts_never_end_higher():
     for seed in range(4):
         labels, _ = blobs(6, 120, 6, 9, 0.6, seed)
@@ -74,7 +74,7 @@ def test_more_starts_never_end_higher():
         assert ends[0] >= ends[1] >= ends[2]
 
 
-@pytest.mark.every_backend
+@pytest.mark.every_backend(emulated=False)
 def test_refinement_never_raises_it():
     for seed in range(6):
         labels, _ = blobs(5, 100, 6, 8, 0.7, seed)
@@ -87,7 +87,7 @@ def test_refinement_never_raises_it():
         )
 
 
-@pytest.mark.every_backend
+@pytest.mark.every_backend(emulated=False)
 def test_beyond_many_objects_it_looks_at_a_sample(monkeypatch):
     monkeypatch.setattr(best_start, "MOST_OBJECTS", 300)
     labels, truth = blobs(8, 1500, 15, 30, 0.2, seed=2)
@@ -101,7 +101,7 @@ def test_beyond_many_objects_it_looks_at_a_sample(monkeypatch):
     assert np.array_equal(found.labels, again.labels)
 
 
-@pytest.mark.every_backend
+@pytest.mark.every_backend(emulated=False)
 def test_given_labels_can_be_searched_from():
     labels, _ = blobs(5, 200, 8, 10, 0.4, seed=3)
     first = np.arange(200) % 5
@@ -111,7 +111,7 @@ def test_given_labels_can_be_searched_from():
     assert found.objective < plain.objective
 
 
-@pytest.mark.every_backend
+@pytest.mark.every_backend(emulated=False)
 def test_other_starts_are_not_searched_unless_asked():
     labels, _ = noisy(0, n=60, r=6)
     for init in ("partition", "random", "careful", "k-means++"):
@@ -123,13 +123,13 @@ def test_other_starts_are_not_searched_unless_asked():
 
 
 @pytest.mark.parametrize("search", ["often", -1, 2.5, None])
-@pytest.mark.every_backend
+@pytest.mark.every_backend(emulated=False)
 def test_a_search_that_means_nothing_is_refused(search):
     with pytest.raises((ValueError, TypeError), match="search"):
         gpc.kcc(noisy(0)[0], 3, search=search)
 
 
-@pytest.mark.every_backend
+@pytest.mark.every_backend(emulated=False)
 def test_objects_that_no_partition_tells_apart():
     """Fewer cells than clusters: single objects are added."""
     labels = np.repeat([[0, 0], [0, 1], [1, 1]], 4, axis=0)

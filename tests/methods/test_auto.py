@@ -13,7 +13,7 @@ from gpu_consensus.cli import main
 from gpu_consensus.methods.label_weights import word_weights
 from gpu_consensus.methods.portfolio import PORTFOLIO, Candidate
 
-pytestmark = pytest.mark.every_backend
+pytestmark = pytest.mark.every_backend(emulated=False)
 
 NAMES = [candidate.name for candidate in PORTFOLIO]
 auto_module = inspect.getmodule(gpc.auto)

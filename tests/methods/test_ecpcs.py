@@ -9,7 +9,7 @@ import gpu_consensus as gpc
 from gpu_consensus.methods.call import open_task
 from gpu_consensus.methods.ecpcs import join_objects, walk_similarity
 
-pytestmark = pytest.mark.every_backend
+pytestmark = pytest.mark.every_backend(emulated=False)
 
 
 def literal_similarity(labels, steps, weights):

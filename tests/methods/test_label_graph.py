@@ -14,7 +14,7 @@ from gpu_consensus.methods import label_graph
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.label_contingency import LabelContingency
 
-pytestmark = pytest.mark.every_backend
+pytestmark = pytest.mark.every_backend(emulated=False)
 
 same = gpc.metrics.adjusted_rand
 

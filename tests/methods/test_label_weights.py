@@ -17,7 +17,7 @@ from gpu_consensus.methods.label_weights import (
     word_weights,
 )
 
-pytestmark = pytest.mark.every_backend
+pytestmark = pytest.mark.every_backend(emulated=False)
 
 REFUSED = {
     "sec": r"weights='eci' would differ between partitions, which sec does not know",

@@ -7,7 +7,7 @@ from random_ensembles import noisy
 
 import gpu_consensus as gpc
 
-pytestmark = pytest.mark.every_backend
+pytestmark = pytest.mark.every_backend(emulated=False)
 
 
 def literal_objective(labels, clusters, decay, weights):

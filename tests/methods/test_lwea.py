@@ -12,7 +12,7 @@ from gpu_consensus.methods.call import open_task
 from gpu_consensus.methods.label_weights import label_eci
 from gpu_consensus.methods.lwea import locally_weighted
 
-pytestmark = pytest.mark.every_backend
+pytestmark = pytest.mark.every_backend(emulated=False)
 
 
 def literal_matrix(labels, weights=None, theta=0.4):
