@@ -150,4 +150,3 @@ static void SUM_FN(tile)(const SUM_CODE* codes, int64_t stride, const int64_t* o
 #undef SUM_LOAD
 #undef SUM_SHORT
 #undef SUM_ROW
-#undef SUM_START
