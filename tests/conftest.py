@@ -39,7 +39,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 NEEDS_GPU = os.environ.get("GPU_CONSENSUS_REQUIRE_GPU", "0") not in ("", "0")
 HERE = [name for name in NAMES if name != "auto" and not why_unavailable(name)]
 EMULATED = "cupy" not in HERE and not NEEDS_GPU
-EMULATED_EXAMPLES = 8
+EMULATED_EXAMPLES = 3
 BACKENDS = [name for name in NAMES if name in HERE or name == "cupy"]
 
 

@@ -19,6 +19,7 @@ ALIGNMENT = 512
 _LARGE = 1 << 20
 _GUARD_BYTES = 4096  # a multiple of the alignment
 _GUARD_BYTE = 0xA5
+_GUARD = bytes([_GUARD_BYTE]) * (_GUARD_BYTES + ALIGNMENT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +139,9 @@ class Block:
 
     def intact(self) -> bool:
         """Return whether nobody wrote beside the allocation; mend it if so."""
-        damaged = [part for part in self.guards if (part != _GUARD_BYTE).any()]
+        damaged = [
+            part for part in self.guards if part.tobytes() != _GUARD[: len(part)]
+        ]
         for part in damaged:
             part[:] = _GUARD_BYTE
         return not damaged

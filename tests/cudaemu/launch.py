@@ -163,6 +163,10 @@ class Library:
 
     def _finish(self, report: Report, kernel: _Kernel, failure: str, seen: str) -> None:
         """Fill in the report, hand it to the recorders, and raise what was found."""
+        if not failure and not seen:
+            for reports in _recorders:
+                reports.append(report)
+            return
         base = self.runtime.emu_module_base(kernel.invoke)
         failure, seen = locate(self.path, base, f"{failure}\n{seen}").split("\n", 1)
         lines = seen.splitlines()
@@ -198,6 +202,13 @@ def _shared_limit(device: Device, allowed: int) -> int:
     return device.spec.shared_memory_optin if asked else FREE_SHARED_BYTES
 
 
+@functools.cache
+def _types(address: int) -> tuple[str, ...]:
+    """Return the types of a kernel's parameters; loaded files stay where they are."""
+    kernel = _Kernel.from_address(address)
+    return tuple(kernel.types[i].decode() for i in range(kernel.n_parameters))
+
+
 def _marshal(
     name: str, kernel: _Kernel, args: Sequence[object], device: Device
 ) -> tuple[list[ctypes.Array], list[Block]]:
@@ -205,7 +216,7 @@ def _marshal(
 
     Not its owner: a launch in a queue keeps no array alive.
     """
-    types = [kernel.types[i].decode() for i in range(kernel.n_parameters)]
+    types = _types(ctypes.addressof(kernel))
     if len(args) != len(types):
         raise ArgumentMismatch(
             f"{name} takes {len(types)} arguments ({', '.join(types)}), "

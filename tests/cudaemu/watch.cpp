@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include <unordered_map>
 
 namespace emu {
 namespace {
@@ -74,9 +75,15 @@ void on_signal(int number, siginfo_t* info, void* context) {
 }  // namespace
 
 Range module_range(const void* code, bool constant) {
-    Search search{reinterpret_cast<uintptr_t>(code), constant, {0, 0}};
-    dl_iterate_phdr(visit_module, &search);
-    return search.found;
+    // asked for at every launch; loaded files stay where they are
+    static std::unordered_map<const void*, Range> known[2];
+    auto [place, fresh] = known[constant].try_emplace(code);
+    if (fresh) {
+        Search search{reinterpret_cast<uintptr_t>(code), constant, {0, 0}};
+        dl_iterate_phdr(visit_module, &search);
+        place->second = search.found;
+    }
+    return place->second;
 }
 
 }  // namespace emu
