@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.methods.call import Shared, Task, open_task
-from gpu_consensus.methods.label_contingency import LabelContingency
-from gpu_consensus.methods.label_graph import cut_objects, normalised_cut
-from gpu_consensus.methods.label_weights import SMALLEST, label_eci
+from gpu_consensus.methods.call import Shared, open_task
+from gpu_consensus.methods.label_cut import cut_by_labels
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.checks import check_int, check_positive
-from gpu_consensus.util.weights import vote_weights
 
 
 def lwgp(
@@ -91,23 +86,4 @@ def lwgp(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("lwgp", ensemble, n_clusters, shared)
-    return cut_by_trust(task, task.label_contingency(label_objects), theta)
-
-
-def cut_by_trust(task: Task, labels: LabelContingency, theta: float) -> Consensus:
-    """Return the consensus of LWGP from labels that were compared already."""
-    eci = label_eci(labels, task.weights, theta)
-    edges = vote_weights(task.weights)[labels.partition] * np.maximum(eci, SMALLEST)
-    cut = cut_objects(task, labels, edges)
-    objective, value = normalised_cut(task, labels, edges, cut.labels)
-    return task.result(
-        cut.labels,
-        objective=objective,
-        value=value,
-        details={
-            "eci": task.by_given_partition(labels.by_partition(eci)),
-            "eigenvalues": cut.eigenvalues,
-            "label_objects": labels.n_objects,
-            "kmeans_objects": cut.kmeans_objects,
-        },
-    )
+    return cut_by_labels(task, task.label_contingency(label_objects), theta)

@@ -14,9 +14,8 @@ from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.cvote import cvote
 from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.methods.label_contingency import LabelContingency
+from gpu_consensus.methods.label_cut import cut_by_labels
 from gpu_consensus.methods.label_weights import THETA
-from gpu_consensus.methods.lwgp import cut_by_trust
-from gpu_consensus.methods.usenc import cut_by_labels
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.checks import FloatArray
 
@@ -119,7 +118,7 @@ def _no_polish(trial: Trial) -> str:
 
 
 def _lwgp(trial: Trial) -> Consensus:
-    return cut_by_trust(trial.open("lwgp"), trial.labels, THETA)
+    return cut_by_labels(trial.open("lwgp"), trial.labels, THETA)
 
 
 def _usenc(trial: Trial) -> Consensus:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_consensus.backends.protocol import Backend
-from gpu_consensus.methods.call import Shared, Task, open_task
-from gpu_consensus.methods.label_contingency import LabelContingency
-from gpu_consensus.methods.label_graph import cut_objects, normalised_cut
+from gpu_consensus.methods.call import Shared, open_task
+from gpu_consensus.methods.label_cut import cut_by_labels
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.checks import check_int
-from gpu_consensus.util.weights import vote_weights
 
 
 def usenc(
@@ -78,20 +76,3 @@ def usenc(
     )
     task = open_task("usenc", ensemble, n_clusters, shared)
     return cut_by_labels(task, task.label_contingency(label_objects))
-
-
-def cut_by_labels(task: Task, labels: LabelContingency) -> Consensus:
-    """Return the consensus of U-SENC from labels that were compared already."""
-    edges = vote_weights(task.weights)[labels.partition]
-    cut = cut_objects(task, labels, edges)
-    objective, value = normalised_cut(task, labels, edges, cut.labels)
-    return task.result(
-        cut.labels,
-        objective=objective,
-        value=value,
-        details={
-            "eigenvalues": cut.eigenvalues,
-            "label_objects": labels.n_objects,
-            "kmeans_objects": cut.kmeans_objects,
-        },
-    )
