@@ -146,6 +146,8 @@ def compile_level(compiler: list[str], level: str, sources: Path, folder: Path) 
     with tempfile.TemporaryDirectory(dir=folder) as aside:
         made = Path(aside, path.name)
         command = [*compiler, *flags, f'-DGPC_BUILD="{told}"', "-shared"]
+        if uses_zig(compiler):
+            command.append('-DGPC_COMPILER=" of zig"')
         if sys.platform != "darwin":
             command.append("-s")  # no names for debuggers: zig would triple the size
         done = subprocess.run(

@@ -35,27 +35,38 @@ _PATHS = ("--data-dir", "--output", "--markdown", "--picture")
 _PROG = f"python -m {__package__}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+def main(
+    argv: Sequence[str] | None = None, prog: str = _PROG, name: str = "bench"
+) -> int:
+    """Run the command line and return its exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The words after the name of the command; None takes those of this process.
+    prog, name : str
+        What is called, for help and results, and who says that the call is wrong.
+    """
     given = sys.argv[1:] if argv is None else list(argv)
+    command = _command(given, prog)
     try:
         if given[:1] == ["render"]:
-            print(_render(given[1:]), end="")
+            print(_render(given[1:], prog), end="")
             return 0
         if given[:1] == ["plot"]:
-            _plot(given[1:])
+            _plot(given[1:], prog)
             return 0
         if given[:1] == [quality.NAME]:
-            return _quality(given)
-        arguments = _parse(given)
+            return _quality(given, prog, command)
+        arguments = _parse(given, prog)
         context = _context(arguments)
     except ValueError as error:
-        print(f"bench: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 2
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
     suite = importlib.import_module(SUITES[arguments.suite], __package__)
-    return _run(suite.run, context, arguments, _command(given))
+    return _run(suite.run, context, arguments, command)
 
 
 def _run(
@@ -100,9 +111,9 @@ def _run(
     return 0
 
 
-def _quality(given: list[str]) -> int:
+def _quality(given: list[str], prog: str, command: str) -> int:
     """Measure quality: JSON lines, then the page and the picture of them."""
-    parser = _parser("Measure how good the clusters of all methods are.")
+    parser = _parser(prog, "Measure how good the clusters of all methods are.")
     quality.add_options(parser)
     arguments = parser.parse_args(given)
     _check_paths(arguments, ("output", "markdown", "picture"))
@@ -114,7 +125,7 @@ def _quality(given: list[str]) -> int:
         if arguments.search_best is not None:
             quality.search(plan.context, arguments.search_best)
             return 0
-        result = quality.run(plan, arguments.output, _command(given))
+        result = quality.run(plan, arguments.output, command)
         page = to_markdown(result)
         if arguments.markdown is None:
             print(page, end="")
@@ -148,16 +159,16 @@ def write(result: dict[str, Any], output: Path | None, markdown: Path | None) ->
         write_atomic(markdown, lambda file: file.write(page.encode()))
 
 
-def _render(arguments: list[str]) -> str:
+def _render(arguments: list[str], prog: str) -> str:
     if len(arguments) != 1 or arguments[0].startswith("-"):
-        raise ValueError(f"render takes one file: {_PROG} render results.json")
+        raise ValueError(f"render takes one file: {prog} render results.json")
     page: str = _from_stored(arguments[0], "render", to_markdown)
     return page
 
 
-def _plot(arguments: list[str]) -> None:
+def _plot(arguments: list[str], prog: str) -> None:
     if len(arguments) != 2 or arguments[0].startswith("-"):
-        raise ValueError(f"plot takes two files: {_PROG} plot speed.json speed.png")
+        raise ValueError(f"plot takes two files: {prog} plot speed.json speed.png")
     _from_stored(arguments[0], "plot", lambda x: draw_throughput(x, Path(arguments[1])))
 
 
@@ -180,9 +191,9 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(f"{message}; see {self.prog} --help.")
 
 
-def _parser(description: str) -> _Parser:
+def _parser(prog: str, description: str) -> _Parser:
     """Return a parser with the options of all suites."""
-    parser = _Parser(prog=_PROG, description=description)
+    parser = _Parser(prog=prog, description=description)
     known = ", ".join([*SUITES, quality.NAME])
     parser.add_argument("suite", help=f"{known}, render or plot")
     parser.add_argument("--quick", action="store_true", help="a small run, in seconds")
@@ -199,10 +210,11 @@ def _parser(description: str) -> _Parser:
     return parser
 
 
-def _parse(given: list[str]) -> argparse.Namespace:
+def _parse(given: list[str], prog: str) -> argparse.Namespace:
     parser = _parser(
+        prog,
         "Run a benchmark suite, or show a stored result: render x.json, "
-        "plot speed.json speed.png. More options: quality --help."
+        "plot speed.json speed.png. More options: quality --help.",
     )
     parser.add_argument(
         "--counts",
@@ -248,7 +260,7 @@ def _context(arguments: argparse.Namespace) -> Context:
     return Context(arguments.quick, folder, tuple(range(seeds)), arguments.counts)
 
 
-def _command(given: list[str]) -> str:
+def _command(given: list[str], prog: str) -> str:
     """Return the command; of paths only the name, for the result may be published."""
     words = []
     for before, word in zip(["", *given], given, strict=False):
@@ -259,4 +271,4 @@ def _command(given: list[str]) -> str:
             words.append(f"{name}={Path(value).name}")
         else:
             words.append(word)
-    return f"{_PROG} {shlex.join(words)}"
+    return f"{prog} {shlex.join(words)}"

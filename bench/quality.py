@@ -23,6 +23,8 @@ from gpu_consensus.util.checks import check_choice
 
 from . import environment
 from .quality_best import read_best, search_best
+from .quality_blobs import BLOBS, blob_tables
+from .quality_blobs import METHODS as BLOB_METHODS
 from .quality_ensembles import ENSEMBLES, FIRST, PROBLEMS, digest, load_ensemble
 from .quality_label_tables import DRAWN, label_tables, regret_tables
 from .quality_methods import OUTSIDE, Worker, method_names, too_large
@@ -33,7 +35,7 @@ from .render import FORMAT, VERSION
 from .suite import Context, Skipped, Table
 
 NAME = "quality"
-PARTS = ("features", "labels", "regret")
+PARTS = ("features", "labels", "regret", "blobs")
 QUICK_METHODS = ("default", "kcc", "KMeans")
 QUICK_SETS = ("iris", "n150-k3-d4-sep2.0", "moons-150-0.06")
 
@@ -73,6 +75,7 @@ class Plan:
         self.context = Context(quick, arguments.data_dir)
         self.parts = _words("--parts", arguments.parts, PARTS)
         known = [item.name for item in SETS] + [item.name for item in ENSEMBLES]
+        known += [item.name for item in BLOBS]
         self.sets = _words("--sets", arguments.sets, known)
         if quick and arguments.sets is None:
             self.sets = list(QUICK_SETS)
@@ -100,6 +103,8 @@ class Plan:
             tasks += self._features()
         if "labels" in self.parts or "regret" in self.parts:
             tasks += self._ensembles()
+        if "blobs" in self.parts:
+            tasks += self._blobs()
         return tasks
 
     def _features(self) -> Iterator[Record]:
@@ -117,6 +122,14 @@ class Plan:
                 for method in self.methods:
                     yield _task("features", item.name, 0, method, seed, item.n)
 
+    def _blobs(self) -> Iterator[Record]:
+        for item in BLOBS:
+            if item.name in self.sets:
+                for seed in self.seeds(10):
+                    for method in BLOB_METHODS:
+                        if method in self.methods:
+                            yield _task("blobs", item.name, 0, method, seed, item.n)
+
     def _ensembles(self) -> Iterator[Record]:
         for item in ENSEMBLES:
             if item.name not in self.sets or item.use not in self.uses:
@@ -129,11 +142,12 @@ class Plan:
             k, n = len(np.unique(y)), len(y)
             ours = [method for method in self.methods if method not in OUTSIDE]
             if "labels" in self.parts:
-                for seed in self.seeds(10):
-                    for method in ours:
-                        yield _task("labels", item.name, DRAWN, method, seed, n)
-                for method in ours:
-                    yield _task("labels", item.name, 0, method, 0, n)
+                for partitions in (DRAWN, 0):
+                    for seed in self.seeds(10):
+                        for method in ours:
+                            yield _task(
+                                "labels", item.name, partitions, method, seed, n
+                            )
             if "regret" in self.parts and item.in_regret:
                 for first in FIRST:
                     word = digest(labels[:, :first], k)
@@ -188,13 +202,13 @@ def measure(plan: Plan, records: Records) -> None:
 
 def _measured(worker: Worker, task: Record) -> Record:
     part, name, partitions, method, seed = key_of(task)
-    reason = None if part == "regret" else too_large(method, task["n"])
+    reason = too_large(method, task["n"]) if part in ("features", "labels") else None
     if reason is None and part == "features" and method in gpc.METHODS:
         reason = worker.prepare(name, seed)
     if reason is not None:
         return {"reason": reason}
     begin = time.perf_counter()
-    more = [] if part == "features" else [partitions]
+    more = [partitions] if part in ("labels", "regret") else []
     found = worker.call(part, name, method, seed, *more)
     return found | {"wall": round(time.perf_counter() - begin, 3)}
 
@@ -207,6 +221,7 @@ def tables_of(plan: Plan, records: Records) -> list[Table]:
         tables += feature_tables(features, use)
     tables += label_tables(list(records.of("labels")))
     tables += regret_tables(list(records.of("regret")), read_best())
+    tables += blob_tables(list(records.of("blobs")))
     if not tables:
         tables = [Table("none", "Nothing was measured", [])]
     tables[0].skipped[:0] = plan.skipped
@@ -273,8 +288,10 @@ def search(context: Context, minutes: float) -> None:
         raise ValueError("--search-best needs --data-dir with the ensembles and pools.")
     if not minutes > 0:
         raise ValueError(f"--search-best {minutes:g} should be > 0 minutes.")
-    print(f"gpu_consensus {gpc.__version__}, searching for {minutes:g} minutes")
+    version = gpc.__version__
+    print(
+        f"gpu_consensus {version}, searching for {minutes:g} minutes", file=sys.stderr
+    )
     for name, value, before in search_best(context, minutes):
-        print(
-            f"{name}: {value:.9g}" + ("" if before is None else f", was {before:.9g}")
-        )
+        was = "" if before is None else f", was {before:.9g}"
+        print(f"{name}: {value:.9g}{was}", file=sys.stderr)

@@ -33,15 +33,15 @@ PATH = Path(__file__).with_name("quality_best.json")
 LONG: dict[str, list[dict[str, Any]]] = {
     "kcc:h": [{"search": 60, "n_init": 50}],
     "kcc:c": [{"search": 60, "n_init": 50}],
-    "sec": [{"n_init": 500}, {"init": "spectral"}],
+    "sec": [{"search": 60, "n_init": 50}, {"n_init": 500}, {"init": "spectral"}],
 }
 """Options of the long runs that look for a lower F, in turn."""
 
 _HOW = (
     "lowest F of long runs, one after another with seeds 0, 1, 2, ..., the problem "
-    "with the fewest seconds first: kcc with search=60, n_init=50; sec with "
-    "n_init=500 and from its spectral start in turn. seconds: spent on that problem by "
-    "all searches so far; seed and options: of the run that found the value."
+    "with the fewest seconds first: kcc with search=60, n_init=50; sec the "
+    "same, with n_init=500 and from its spectral start in turn. seconds: spent on that "
+    "problem by all searches so far; seed and options: of the run that found the value."
 )
 
 

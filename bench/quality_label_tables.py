@@ -11,10 +11,13 @@ from .quality_best import case_name
 from .quality_ensembles import ENSEMBLES, FIRST, PROBLEMS
 from .quality_records import Record
 from .quality_summary import mean_scores, rank_table
-from .suite import Column, Skipped, Table
+from .suite import Claim, Column, Skipped, Table
 
 DRAWN = 10
 """Partitions of a draw."""
+
+BOUNDS = (0.05, 0.5, 1.0)
+"""Per cent of F: what median, 95th percentile and worst of the regret may be."""
 
 
 def label_tables(records: Sequence[Record]) -> list[Table]:
@@ -48,10 +51,24 @@ def label_tables(records: Sequence[Record]) -> list[Table]:
             if "reason" in r
         )
         table.skipped += [Skipped(*entry) for entry in reasons]
+        table.claims += _label_claims(ari, partitions)
         names = [e.name for e in sets]
         ranks = rank_table(ari, names, f"label_ranks_{name}", f"of labels, {words}")
         tables += [table, ranks]
     return tables
+
+
+def _label_claims(ari: Mapping[str, Mapping[str, float]], drawn: int) -> list[Claim]:
+    """Return what the default must show beside cvote on the pools."""
+    least = 0.015 if drawn else 0.0
+    words = f"{least} above" if drawn else "not below"
+    text = f"pools, {drawn or 100} partitions: mean ARI of the default {words} cvote's"
+    pools = [e.name for e in ENSEMBLES if e.name.startswith("pool_")]
+    both = [n for n in pools if all(n in ari.get(m, {}) for m in ("default", "cvote"))]
+    if len(both) < len(pools):
+        return [Claim(text, "not in this run", None)]
+    ours, theirs = (np.mean([ari[m][n] for n in both]) for m in ("default", "cvote"))
+    return [Claim(text, f"{ours:.3f} and {theirs:.3f}", bool(ours - theirs >= least))]
 
 
 def _mean_of_use(of: Mapping[str, float], use: str) -> float | None:
@@ -113,6 +130,7 @@ def regret_tables(
             values = np.concatenate(pooled[task])
             row = {"problem": task[0], "partitions": task[1], "runs": len(values)}
             together.rows.append(row | _quantiles(values))
+    together.claims += [_regret_claim(row) for row in together.rows]
     together.skipped += skipped
     together.notes += [
         "(F - best) / best, options as by default, over ensembles and seeds; best: the "
@@ -134,6 +152,17 @@ def regret_tables(
         rows,
     )
     return [together, each]
+
+
+def _regret_claim(row: Mapping[str, Any]) -> Claim:
+    """Return whether the default is as near to the best as it has to be."""
+    found = [100 * row[key] for key in ("median", "high", "worst")]
+    return Claim(
+        f"regret of {row['problem']}, {row['partitions']} partitions: median, 95th "
+        f"percentile, worst at most {' / '.join(f'{bound:g}' for bound in BOUNDS)}%",
+        f"{' / '.join(f'{value:.3f}' for value in found)}% of {row['runs']} runs",
+        all(value <= bound for value, bound in zip(found, BOUNDS, strict=True)),
+    )
 
 
 def _quantiles(regret: Any) -> dict[str, float]:

@@ -17,6 +17,7 @@ import numpy as np
 import gpu_consensus as gpc
 from gpu_consensus.methods import FINDERS
 
+from .quality_blobs import run_blobs
 from .quality_ensembles import ENSEMBLES, load_ensemble
 from .quality_sets import SETS, Loaded, load_set
 from .suite import Context
@@ -139,6 +140,11 @@ class Bench:
             "objective": float(result.objective),
             "seconds": time.perf_counter() - begin,
         }
+
+    def blobs(self, name: str, method: str, seed: int) -> dict[str, Any]:
+        """Run a method on blobs."""
+        self._set = self._made = None  # memory is measured
+        return run_blobs(name, method, seed)
 
 
 def _metric(data: Loaded) -> str:

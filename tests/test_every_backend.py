@@ -26,6 +26,7 @@ LEFT_OUT = {
     "test_gpu.py": "the device alone",
     "test_native_backend.py": "compiled loops alone",
     "test_quality.py": "tables of the benchmark, which names no backend",
+    "test_quality_blobs.py": "tables of the benchmark, which names no backend",
     "test_seams.py": "a backend of the test's own",
     "test_streams.py": "the device alone",
     "test_warnings.py": "where a warning points to, which the backend does not change",

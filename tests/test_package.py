@@ -149,6 +149,12 @@ def test_command_says_its_version(clean, tmp_path):
     assert gpu_consensus.__version__ in run(command, "--version", cwd=tmp_path)
 
 
+def test_command_has_the_benchmarks(clean, tmp_path):
+    (tmp_path / "bench").mkdir()
+    command = [clean / SCRIPTS / "gpu-consensus", "bench"]
+    assert "usage: gpu-consensus bench" in run(*command, "--help", cwd=tmp_path)
+
+
 def test_command_clusters_an_example(clean, tmp_path):
     command = [clean / SCRIPTS / "gpu-consensus", "cluster", "--example", "iris"]
     options = ["--n-clusters", 3, "--n-partitions", 10, "--seed", 0]

@@ -86,14 +86,15 @@ static int prepare_cells(world* w) {
 }
 
 static int64_t cells_room(const world* w) {
-    return gpc_merge_cells_scratch(cells_of(w), w->n_rows, w->s.n_partitions);
+    return gpc_merge_cells_scratch(w->variant, cells_of(w), w->n_rows,
+                                   w->s.n_partitions);
 }
 
 static void cells_part(world* w, int64_t begin, int64_t end, char* scratch) {
     (void)begin, (void)end;
-    gpc_merge_cells(w->variant, w->counts, cells_of(w), w->offsets, w->s.n_partitions,
-                    w->weights, w->whole, w->under, left_of(w), w->name, w->joined,
-                    scratch);
+    gpc_merge_cells(w->variant, w->counts, cells_of(w), cells_of(w), w->offsets,
+                    w->s.n_partitions, w->weights, w->whole, 2 * w->s.n_samples,
+                    w->under, left_of(w), w->name, w->joined, scratch);
 }
 
 static int64_t cells_lookups(const world* w) {

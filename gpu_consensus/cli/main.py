@@ -72,11 +72,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str] | None) -> int:
     shown = io.StringIO()  # help, or the version
+    given = sys.argv[1:] if argv is None else list(argv)
     show_traceback = False
     try:
+        if given[:1] == ["bench"]:  # it has a parser of its own
+            show_traceback = "--traceback" in given
+            return _bench([word for word in given[1:] if word != "--traceback"])
         try:
             with contextlib.redirect_stdout(shown):
-                arguments = _parser().parse_args(argv)
+                arguments = _parser().parse_args(given)
         except SystemExit as stop:
             _print(shown.getvalue().rstrip("\n"))
             return int(stop.code or 0)
@@ -195,6 +199,7 @@ def _parser() -> argparse.ArgumentParser:
         "--quick", action="store_true", help="small sizes, whose speeds tell little"
     )
     accept.add_argument("--quiet", action="store_true", help="show no progress")
+    commands.add_parser("bench", help="Measure speed and quality; see bench --help.")
     return parser
 
 
@@ -345,6 +350,18 @@ def _accept(arguments: argparse.Namespace) -> None:
     _print(accept.render(report).rstrip("\n"))
     if report["state"] != "passed":
         raise _RunError(f"the acceptance run is {report['state']}; see above.")
+
+
+def _bench(given: list[str]) -> int:
+    from gpu_consensus.cli.bench import run_bench
+
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        code = run_bench(given)
+    _print(shown.getvalue().rstrip("\n"))
+    if code and signals.was_heard():  # what was finished is written
+        raise KeyboardInterrupt
+    return code
 
 
 def _say(text: str) -> None:

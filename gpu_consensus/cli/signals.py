@@ -60,12 +60,17 @@ def leave_to_watcher() -> None:
     _raises = False
 
 
+def was_heard() -> bool:
+    """Whether a signal came that ends the program."""
+    return _heard is not None
+
+
 def is_ended(error: BaseException) -> bool:
     """Whether a signal is behind an error.
 
     Some libraries raise an error of their own when one strikes while they are loaded.
     """
-    return isinstance(error, KeyboardInterrupt) or _heard is not None
+    return isinstance(error, KeyboardInterrupt) or was_heard()
 
 
 def say_ended(error: BaseException) -> int:

@@ -138,7 +138,8 @@ def generate_partitions(
         same answer; with a larger ``n_partitions`` it adds to them. If
         ``random_state`` is None the seed in the folder is used. The folder stays when
         all is done: delete it when you do not need it. A callable ``base`` is known
-        by its name only.
+        by its name only. A folder of a release whose partitions are others is
+        refused.
     progress : bool, default False
         Draw a progress bar on standard error.
 

@@ -21,7 +21,8 @@ from gpu_consensus.util.checks import check_path
 from gpu_consensus.util.seeds import plain_seed, seed_from_plain
 
 FORMAT = "gpu_consensus.generate_partitions"
-VERSION = 1
+VERSION = 2
+"""Of the partitions: raised when the same call makes others, or the files change."""
 
 
 class PartitionStore:
@@ -115,10 +116,9 @@ class PartitionStore:
             )
         try:
             stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-            if stored["format"] != FORMAT or stored["version"] != VERSION:
-                raise ValueError(
-                    f"it is {stored['format']!r}, version {stored['version']}"
-                )
+            if stored["format"] != FORMAT:
+                raise ValueError(f"it is {stored['format']!r}")
+            version = int(stored["version"])
             stored["call"].keys()
             seed_from_plain(stored["seed"])
         except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
@@ -126,6 +126,12 @@ class PartitionStore:
                 f"checkpoint={str(path)!r} is damaged (call.json: {error}); delete the "
                 "folder or choose another."
             ) from error
+        if version != VERSION:
+            raise ValueError(
+                f"checkpoint={str(path)!r} holds partitions of version {version} and "
+                f"this release makes version {VERSION}, which do not mix; finish with "
+                "the release that began it, or choose another folder."
+            )
         return stored
 
     def _write_call(self, call: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ squares they are products of counts, and any other rule is asked for its objecti
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +66,8 @@ def merge_cells(
     whole = np.empty(0, dtype=np.int64)
     below = np.zeros((len(merging.weights), counts.shape[1]), dtype=np.int64)
     if merging.kind == "entropy":
-        whole = whole_x_log2_x(2 * int(counts[: merging.segments.offsets[1]].sum()))
+        members = int(counts[: merging.segments.offsets[1]].sum())
+        whole = _whole_to((2 * members).bit_length())
     elif merging.kind == "square":
         below = merging.below(counts, absent)
     merge = fastest("merge_cells", numpy_merge_cells)
@@ -119,6 +121,12 @@ def whole_x_log2_x(most: int) -> IntArray:
     exact = x_log2_x(np.arange(most + 1))
     bits = _BITS - int(exact[-1] + 1).bit_length()
     return np.rint(np.ldexp(exact, bits)).astype(np.int64)
+
+
+@lru_cache(maxsize=2)
+def _whole_to(bits: int) -> IntArray:
+    """Return the same for every x of so many bits; the children of a fit share it."""
+    return whole_x_log2_x((1 << bits) - 1)
 
 
 def _merge_entropies(

@@ -36,8 +36,8 @@ MOST_OBJECTS = 200_000
 """Search beyond looks at a sample of so many objects."""
 _CELLS = 4  # per cluster, that are kept of an overlay
 _CELLS_ANY = 2  # where merges ask the objective itself, which takes long
-_EXACT_TRIES = 2  # an exact step, and again with half the moves
-_FALL = 1e-6  # of the objective, that is worth another generation
+_EXACT_TRIES = 1  # a second one, with half the moves, ends no lower
+_FALL = 1e-4  # of the objective, that is worth another generation
 _SAME = 1e-9  # objectives that are closer are of the same answer
 
 
@@ -128,7 +128,7 @@ class Search:
         """
         first = Answers(answers.assignment[:POPULATION], answers.objective[:POPULATION])
         rest = Answers(answers.assignment[POPULATION:], answers.objective[POPULATION:])
-        population = self._fittest(first)
+        population = self._chosen(first, self._fittest(first))
         if not state.best:
             state.best.append(float(population.objective[0]))
         while not state.is_done:
@@ -139,11 +139,19 @@ class Search:
             rng = np.random.default_rng(
                 np.random.SeedSequence(seed.entropy, spawn_key=key)
             )
-            children = self._children(self._pairs(population, rng))
-            population = self._fittest(self.joined([population, children]))
+            overlays = self._pairs(population, rng, state.with_partitions)
+            children = self._children(overlays)
+            everyone = self.joined([population, children])
+            chosen = self._fittest(everyone)
+            population = self._chosen(everyone, chosen)
             best, last = float(population.objective[0]), state.best[-1]
             state.best.append(best)
-            state.waited = 0 if last - best > _FALL * abs(last) else state.waited + 1
+            falls = last - best > _FALL * abs(last)
+            state.waited = 0 if falls else state.waited + 1
+            of_partitions = len(everyone.objective) - POPULATION // 2
+            if state.with_partitions:
+                state.useful = bool((chosen >= of_partitions).any())
+            state.with_partitions = state.useful or not falls
             state.n_children += len(children.objective)
             state.generation += 1
             after_generation(self.joined([population, rest]))
@@ -151,7 +159,9 @@ class Search:
         order = np.argsort(everything.objective, kind="stable")
         return self._chosen(everything, order)
 
-    def _pairs(self, population: Answers, rng: np.random.Generator) -> list[Any]:
+    def _pairs(
+        self, population: Answers, rng: np.random.Generator, with_partitions: bool
+    ) -> list[Any]:
         """Choose what is overlaid: two answers, or an answer and a partition."""
         size, half = len(population.objective), POPULATION // 2
         overlays: list[Any] = []
@@ -159,7 +169,7 @@ class Search:
             a, b = rng.choice(size, 2, replace=False).tolist()
             layers = [self._answer(population, a), self._answer(population, b)]
             overlays.append((layers, rng))
-        for q in range(half):
+        for q in range(half if with_partitions or size == 1 else 0):
             i = self._draw_partition(rng)
             overlays.append(
                 ([self._answer(population, q % size), self._partition(i)], rng)
@@ -317,8 +327,8 @@ class Search:
             tally = self.rows.take(active)
         return tally
 
-    def _fittest(self, answers: Answers) -> Answers:
-        """Return the answers of lowest objective that differ, best first."""
+    def _fittest(self, answers: Answers) -> npt.NDArray[np.intp]:
+        """Return which answers of lowest objective differ, best first."""
         order = np.argsort(answers.objective, kind="stable")
         chosen: list[int] = []
         for a in order.tolist():
@@ -327,7 +337,7 @@ class Search:
                 if answers.objective[a] - last <= _SAME * abs(last):
                     continue
             chosen.append(a)
-        return self._chosen(answers, np.array(chosen[:POPULATION]))
+        return np.array(chosen[:POPULATION])
 
     def _chosen(self, answers: Answers, places: npt.NDArray[np.intp]) -> Answers:
         there = self.backend.to_device(places)

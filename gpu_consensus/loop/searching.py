@@ -35,6 +35,8 @@ class Searching:
     waited: int = 0
     n_children: int = 0
     best: list[float] = field(default_factory=list)
+    with_partitions: bool = True
+    useful: bool = True
     is_done: bool = False
 
     def plain(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import subprocess
@@ -31,6 +32,7 @@ from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.generate.features import check_features, count_distinct_rows
 from gpu_consensus.generate.generate_partitions import drop_labels, generate_partitions
 from gpu_consensus.generate.kmeans import kmeans
+from gpu_consensus.generate.store import VERSION
 from gpu_consensus.generate.views import STRATEGIES, draw_zipf_weights, fine_range
 from gpu_consensus.util.seeds import plain_seed, seed_from_plain
 
@@ -922,12 +924,53 @@ def test_damaged_checkpoint(tmp_path):
         "{",
         "[]",
         "{}",
-        json.dumps({**stored, "version": 99}),
+        json.dumps({**stored, "format": "another"}),
+        json.dumps({**stored, "version": "x"}),
         json.dumps({**stored, "seed": {"entropy": "x"}}),
     ):
         call.write_text(text)
         with pytest.raises(ValueError, match=r"is damaged \(call.json: .*delete the"):
             run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("version", [1, VERSION + 1])
+def test_checkpoint_of_another_release(tmp_path, version):
+    """Half of its partitions would be made one way, and half the other."""
+    X, _ = blobs(30)
+    path = tmp_path / "run"
+    options = {"n_clusters": 3, "random_state": 0, "checkpoint": path}
+    whole = generate_partitions(X, 3, **options)
+    call = path / "call.json"
+    stored = json.loads(call.read_text())
+    call.write_text(json.dumps({**stored, "version": version}))
+    (path / "000002.npy").unlink()
+    what = f"of version {version} and this release makes version {VERSION}, .*choose"
+    with pytest.raises(ValueError, match=what) as caught:
+        generate_partitions(X, 3, **options)
+    assert "\n" not in str(caught.value)
+    assert not (path / "000002.npy").exists()
+    call.write_text(json.dumps(stored))
+    assert same(generate_partitions(X, 3, **options), whole)
+
+
+def test_partitions_are_those_of_their_version():
+    """Other digits here: raise VERSION of generate/store.py with them.
+
+    Checkpoints of the release before are refused then, not gone on with.
+    """
+    X = np.random.default_rng(0).integers(64, size=(400, 6)) / 64  # sums are exact
+    X[::3] += 1
+    calls = [
+        {},
+        {"strategy": "rows", "complete": True},
+        {"strategy": "rfs", "k_range": (3, 9)},
+    ]
+    made = [
+        generate_partitions(X, 6, n_clusters=3, random_state=0, **call)
+        for call in calls
+    ]
+    found = hashlib.sha256(b"".join(ens.codes.tobytes() for ens in made)).hexdigest()
+    assert (VERSION, found[:16]) == (2, "c0acc8bb5a9ed044")
 
 
 def test_checkpoint_path_is_taken(tmp_path):

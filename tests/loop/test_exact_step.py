@@ -95,7 +95,7 @@ def test_an_object_alone_in_its_cluster_stays():
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
 def test_the_compiled_prices_give_the_same_bits(missing):
-    labels, _ = noisy(1, n=400, r=15, missing=missing)
+    labels, _ = noisy(1, n=150, r=15, missing=missing)
     for utility in ("c", "h", "ncos", "nl5"):
         results = []
         for use in (False, True):
@@ -106,7 +106,7 @@ def test_the_compiled_prices_give_the_same_bits(missing):
 
 
 def test_blocks_and_threads_change_nothing():
-    labels, _ = noisy(1, n=400, r=15)
+    labels, _ = noisy(1, n=150, r=15)
     plain = gpc.kcc(labels, 5, n_init=3, random_state=0)
     assert plain.details["refinement"]["steps"] > 0
     for options in ({"memory_limit": 2000}, {"n_jobs": 1}, {"n_jobs": 3}):

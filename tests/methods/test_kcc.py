@@ -1,5 +1,6 @@
 """KCC against the paper's formulas, brute force and its own symmetries."""
 
+import functools
 import tracemalloc
 
 import numpy as np
@@ -80,18 +81,24 @@ def test_worked_examples_of_category_utility(rows, k, expected, sse):
     assert result.objective == pytest.approx(sse / len(rows), rel=1e-12)
 
 
+@functools.cache
+def best_of_all(seed, missing, utility):
+    """An ensemble of seven objects, and the lowest objective of all its partitions."""
+    labels, _ = noisy(seed, n=7, r=5, k=2, missing=missing)
+    ens = gpc.Ensemble(labels)
+    return ens, min(
+        oracles.kcc_objective_and_value(ens.labels, p, ens.weights, utility)[0]
+        for p in oracles.partitions(7, 3)
+    )
+
+
 @pytest.mark.parametrize("utility", ["c", "h", "cos", "l5", "nh", "ncos"])
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_finds_the_best_of_all_partitions(utility, missing):
     """Every partition of seven objects, tried one by one."""
     for seed in range(4):
-        labels, _ = noisy(seed, n=7, r=5, k=2, missing=missing)
-        ens = gpc.Ensemble(labels)
-        best = min(
-            oracles.kcc_objective_and_value(ens.labels, p, ens.weights, utility)[0]
-            for p in oracles.partitions(7, 3)
-        )
-        found = gpc.kcc(ens, 3, utility, n_init=60, random_state=0)
+        ens, best = best_of_all(seed, missing, utility)
+        found = gpc.kcc(ens, 3, utility, n_init=20, random_state=0)
         assert found.objective == pytest.approx(best, rel=1e-9, abs=1e-12)
 
 
@@ -133,8 +140,11 @@ def test_relabelling_and_row_order_change_nothing(seed, utility):
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_chunks_change_nothing(chunk, missing):
     labels, _ = noisy(3, n=1500 if chunk > 7 else 50, r=20, k=4, missing=missing)
-    whole = gpc.kcc(labels, 4, n_init=3, random_state=5)
-    cut = gpc.kcc(labels, 4, n_init=3, memory_limit=32 * chunk, random_state=5)
+    options = {"n_init": 3, "random_state": 5}
+    if chunk == 1:  # each object by itself, where a search would take long
+        options["search"] = False
+    whole = gpc.kcc(labels, 4, **options)
+    cut = gpc.kcc(labels, 4, memory_limit=32 * chunk, **options)
     assert np.array_equal(whole.labels, cut.labels)
     assert np.array_equal(whole.history, cut.history)
 
@@ -554,8 +564,9 @@ def test_objects_known_only_to_weightless_partitions_are_unknown_to_predict():
 
 def test_few_restarts_at_a_time_change_nothing():
     labels, _ = noisy(8, n=50, r=10, k=4)
-    at_once = gpc.kcc(labels, 5, n_init=7, random_state=3)
-    in_turn = gpc.kcc(labels, 5, n_init=7, random_state=3, memory_limit=1)
+    options = {"n_init": 7, "search": False, "random_state": 3}
+    at_once = gpc.kcc(labels, 5, **options)
+    in_turn = gpc.kcc(labels, 5, memory_limit=1, **options)
     assert np.array_equal(at_once.labels, in_turn.labels)
     assert np.array_equal(at_once.history, in_turn.history)
 

@@ -93,8 +93,8 @@ def test_worked_examples(rows, k, expected):
 @pytest.mark.parametrize("missing", [0.0, 0.4])
 def test_chunks_and_few_restarts_at_a_time_change_nothing(missing):
     labels, _ = noisy(2, n=90, r=6, missing=missing)
-    whole = gpc.sec(labels, 4, random_state=1)
-    cut = gpc.sec(labels, 4, random_state=1, memory_limit=500)
+    whole = gpc.sec(labels, 4, n_init=4, random_state=1)
+    cut = gpc.sec(labels, 4, n_init=4, random_state=1, memory_limit=500)
     assert np.array_equal(whole.labels, cut.labels)
     assert np.array_equal(whole.history, cut.history)
 

@@ -9,8 +9,16 @@
 #define GPC_BUILD "unknown flags"
 #endif
 
+/* zig is clang, and says nothing of itself: the build hook does */
+#ifndef GPC_COMPILER
+#define GPC_COMPILER ""
+#endif
+
+#define TEXT(number) #number
+#define DOTTED(a, b, c) TEXT(a) "." TEXT(b) "." TEXT(c)
+
 #if defined(__clang__)
-#define COMPILER "clang " __clang_version__
+#define COMPILER "clang " DOTTED(__clang_major__, __clang_minor__, __clang_patchlevel__)
 #elif defined(__GNUC__)
 #define COMPILER "gcc " __VERSION__
 #else
@@ -20,7 +28,7 @@
 GPC_API int64_t gpc_abi(void) { return GPC_ABI; }
 
 /* The compiler and its flags. */
-GPC_API const char* gpc_build(void) { return COMPILER ", " GPC_BUILD; }
+GPC_API const char* gpc_build(void) { return COMPILER GPC_COMPILER ", " GPC_BUILD; }
 
 /* The highest x86-64 level that this processor and its system have, 1 to 4; 0 on other
    machines. Compiled for the lowest level, so that it may be asked before any other. */

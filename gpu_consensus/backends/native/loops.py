@@ -106,6 +106,19 @@ def prices(
     )
 
 
+def _has_lines(counts: Counts, n_rows: int) -> bool:
+    """Whether rows have no gaps within, though perhaps between them."""
+    far, near = counts.strides if counts.ndim == 2 else (0, 0)
+    return (
+        counts.dtype == np.int64
+        and counts.flags.aligned
+        and len(counts) == n_rows
+        and near == 8
+        and far % 8 == 0
+        and far >= 8 * counts.shape[1]
+    )
+
+
 def merge_cells(
     kind: str,
     counts: Counts,
@@ -117,35 +130,36 @@ def merge_cells(
 ) -> tuple[IntArray, Counts]:
     """See ``numpy_merge_cells`` of merging."""
     call, n_partitions = load().call, len(offsets) - 1
-    counts = dense("counts", counts, np.int64, (int(offsets[-1]), None))
-    check_offsets("offsets", offsets, len(counts))
+    n_rows, n_cells = int(offsets[-1]), counts.shape[-1]
+    if not _has_lines(counts, n_rows):
+        counts = dense("counts", counts, np.int64, (n_rows, None))
+    check_offsets("offsets", offsets, n_rows)
     weights = dense("weights", weights, np.float64, (n_partitions,))
     whole = dense("whole", whole, np.int64, (None,))
-    n_rows, n_cells = counts.shape
     # a copy, which is changed
-    under = np.array(below.T, dtype=np.float64, order="C")
-    check_array("below", under, np.float64, (n_cells, n_partitions))
+    under = np.array(below, dtype=np.float64, order="C")
+    check_array("below", under, np.float64, (n_partitions, n_cells))
     if not 1 <= n_clusters <= n_cells:
         raise ValueError(
             f"n_clusters={n_clusters} should be 1 to {n_cells}, the cells of counts."
         )
-    members = np.add.reduceat(counts.sum(axis=1), offsets[:-1])
-    most = len(whole) if kind == "entropy" else 2**31
-    if counts.min() < 0 or 2 * members.max() >= min(most, 2**31):
-        raise ValueError(
-            "counts should be 0 or more, and whole reach to twice their sum."
-        )
+    number = MERGES.index(kind)
+    most = min(len(whole) if kind == "entropy" else 2**31, 2**31) - 1
     name = np.empty(n_cells, dtype=np.int64)
     merged = np.empty((n_rows, n_clusters), dtype=np.int64)
-    memory, place = scratch(call.merge_cells_scratch(n_cells, n_rows, n_partitions))
-    call.merge_cells(
-        MERGES.index(kind),
+    memory, place = scratch(
+        call.merge_cells_scratch(number, n_cells, n_rows, n_partitions)
+    )
+    done = call.merge_cells(
+        number,
         address(counts),
+        counts.strides[0] // 8,
         n_cells,
         address(offsets),
         n_partitions,
         address(weights),
         address(whole),
+        most,
         address(under),
         n_clusters,
         address(name),
@@ -153,6 +167,10 @@ def merge_cells(
         place,
     )
     del memory
+    if not done:
+        raise ValueError(
+            "counts should be 0 or more, and whole reach to twice their sum."
+        )
     return np.unique(name, return_inverse=True)[1].ravel(), merged
 
 
