@@ -23,7 +23,7 @@ static int prepare_count(world* w) {
 }
 
 static int64_t rows_room(const world* w) {
-    return gpc_count_rows_scratch(w->n_rows, w->columns);
+    return gpc_count_rows_scratch(w->n_rows, w->s.n_restarts, w->s.n_clusters);
 }
 
 static void rows_part(world* w, int64_t first, int64_t last, char* scratch) {

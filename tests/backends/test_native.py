@@ -179,6 +179,25 @@ def test_count(backend: NativeBackend, case: Case, share: float) -> None:
         same([found], [counted(REFERENCE, case, old, after)])
 
 
+@pytest.mark.parametrize("shape", [(1, 255), (17, 5), (33, 4), (16, 8)], ids=str)
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
+def test_count_of_many_restarts(
+    backend: NativeBackend, shape: tuple[int, int], kind: Any
+) -> None:
+    rng = np.random.default_rng(shape)
+    offsets = np.array([0, 4, 10, 301])
+    codes = rng.integers([[4], [6], [291]], size=(3, 5000)).astype(np.uint16)
+    after = rng.integers(shape[1] + 1, size=(shape[0], 5000)).astype(kind)
+    stays = rng.random(after.shape) < 0.3
+    before = np.where(stays, after, after[:, ::-1])
+    for old in (None, before):
+        counts = []
+        for one in (backend, REFERENCE):
+            counts.append(np.zeros((301, *shape), dtype=np.int64))
+            one.count(codes, offsets, old, after, counts[-1])
+        same(counts[:1], counts[1:])
+
+
 def test_count_passes_16_bits(backend: NativeBackend) -> None:
     case = make((70_001, 12, 3, (1, 2)), missing=0.0)
     after = np.zeros_like(case.assignment())
@@ -660,10 +679,32 @@ def test_screening_pauses_where_it_does_not_pay() -> None:
     table[0] += 1  # so that units are large beside all differences
     table[0, 0, 0] = 50
     backend = NativeBackend(1)
-    found = backend.assign(codes, offsets, table)
-    assert backend._screened < 5000
-    assert backend._pause > 0
-    same(found, REFERENCE.assign(codes, offsets, table))
+    expected = REFERENCE.assign(codes, offsets, table)
+    pauses = []
+    for _ in range(8):
+        same(backend.assign(codes, offsets, table), expected)
+        assert backend._screened < 5000
+        pauses.append(backend._pause)
+    assert pauses == [0, 0, 1, 0, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (1, 40), (10, 10), (3, 130)], ids=str)
+@pytest.mark.parametrize("r", [7, 100, 3000])
+def test_two_values_are_decided_with_their_ties(
+    r: int, shape: tuple[int, int], monkeypatch: Any
+) -> None:
+    """Votes: float sums of one value in any places, so that whole numbers decide."""
+    backend = all_screened(NativeBackend(1), monkeypatch)
+    rng = np.random.default_rng([r, *shape])
+    n_labels = rng.integers(1, 30, size=r)
+    offsets = np.append(0, np.cumsum(n_labels + 1))
+    codes = rng.integers(n_labels[:, None] + 1, size=(r, 4096)).astype(np.uint8)
+    value = rng.choice([0.02, 1.0, 1e-7, 3e4], size=(shape[0], 1))
+    table = np.where(rng.random((offsets[-1], *shape)) < 0.3, value, 0.0)
+    table[offsets[1:] - 1] = 0.0
+    found = backend.assign(codes, offsets, table.astype(np.float32))
+    assert (backend._screened, backend._undecided) == (4096, 0)
+    same(found, REFERENCE.assign(codes, offsets, table.astype(np.float32)))
 
 
 def test_signatures_are_those_of_the_sources() -> None:

@@ -50,8 +50,9 @@ from gpu_consensus.backends.recipe import (
 )
 from gpu_consensus.backends.segments import LabelSums
 
-_PAUSE = 7  # calls without it then
-_VECTOR = 64  # bytes of a row of steps are padded to it
+_MOST_PAUSE = 7  # calls without screening where it did not pay: 0, 0, 1, 3, then 7
+_VECTOR = 64  # bytes, of the widest registers
+_MOST_BYTES = 255  # clusters whose names are bytes
 
 
 class NativeBackend(HostArrays):
@@ -76,7 +77,8 @@ class NativeBackend(HostArrays):
         self._n_threads = n_threads(n_jobs)
         self._library = load(level)
         self._call = self._library.call
-        self._screened, self._undecided, self._pause = 0, 0, 0
+        self._screened, self._undecided = 0, 0
+        self._pause, self._failures = 0, 0
         self._shared: tuple[Offsets, Lookups] | None = None
 
     def count(
@@ -138,8 +140,6 @@ class NativeBackend(HostArrays):
 
     def _moves(self, moves: tuple[Any, ...], n_samples: int) -> tuple[int, int]:
         """Return how many steps of a count a partition sees, and objects that move."""
-        if moves[0] is None:
-            return n_samples * int(moves[5]), n_samples
         found: list[npt.NDArray[np.int64]] = []
 
         def look(begin: int, end: int) -> None:
@@ -164,16 +164,16 @@ class NativeBackend(HostArrays):
     ) -> None:
         """Bring counts from one assignment to another, whichever way is quicker."""
         call, n_partitions = self._call, len(offsets) - 1
-        n_columns = out.shape[1] * out.shape[2]
-        vectors = -(-2 * n_columns // _VECTOR)
-        by_rows = objects * n_partitions * vectors + out.size // 2
+        n_restarts, n_clusters = out.shape[1:]
+        vectors = -(-n_restarts * n_clusters // _VECTOR)
+        by_rows = objects * n_partitions * (1 + vectors) + out.size // 4
         one_by_one = additions * n_partitions
-        rows = by_rows < one_by_one
+        rows = n_clusters <= _MOST_BYTES and by_rows < one_by_one
 
         def step(first: int, last: int) -> None:
             if rows:
                 n_rows = int(offsets[last] - offsets[first])
-                room = call.count_rows_scratch(n_rows, n_columns)
+                room = call.count_rows_scratch(n_rows, n_restarts, n_clusters)
                 kernel = call.count_rows
             else:
                 room, kernel = call.count_each_scratch(), call.count_each
@@ -394,7 +394,8 @@ class NativeBackend(HostArrays):
         """Assign objects from the first on, as many as screening pays for.
 
         Returns how many are done. The first few tell whether it pays; where it did not,
-        the next calls do without, and later ones try again: tables change.
+        later calls try again, for tables change, and more seldom the oftener that was
+        in vain.
         """
         n_partitions, n_samples = codes.shape
         if not worth_screening(n_samples, n_partitions, shape):
@@ -459,9 +460,11 @@ class NativeBackend(HostArrays):
         some(0, PROBE)
         screened, undecided = found[0].tolist()
         if undecided > bearable * screened:
-            self._pause = _PAUSE
+            self._pause = min(2 ** max(self._failures - 1, 0), _MOST_PAUSE + 1) - 1
+            self._failures += 1
             self._screened, self._undecided = screened, undecided
             return PROBE
+        self._failures = 0
         rest = n_samples - PROBE
         work = _lookups(codes, small_width // 2)
         over(

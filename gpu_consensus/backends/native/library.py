@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 5
+ABI = 6
 """What the signatures below belong to: ``GPC_ABI`` of native.h."""
 FOLDER = Path(__file__).parent
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -32,7 +32,7 @@ _SIGNATURES = {
     "screen_scratch": ("i", "iiiiii"),
     "count_moves": ("v", "pipiiiiiip"),
     "count_rows": ("v", "piipiiipipiiiipp"),
-    "count_rows_scratch": ("i", "ii"),
+    "count_rows_scratch": ("i", "iii"),
     "count_each": ("v", "piipiiipipiiiipp"),
     "count_each_scratch": ("i", ""),
     "count_absent": ("v", "piipiiipipiiiipp"),

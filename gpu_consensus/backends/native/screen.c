@@ -37,6 +37,13 @@
       k is not the winner, nor a tie. Who is left, all k with t_k - t_h < D, holds the
       winner and its ties; where that is h alone, it is h.
 
+   Two values. Where all entries of a restart are 0 or one v > 0, as in tables of votes
+   and of single objects, s_k is v added m_k times, whatever the places of the zeros:
+   x + 0 = x. As long as m < 2^23 it grows with m, so that the order of the m_k is that
+   of the s_k, ties included. Entries of c v = 64, or less for many partitions, then make
+   t_k = c v m_k without any rounding: D = 0, and of equal sums the lowest k wins as in
+   float32. All restarts must be of that kind.
+
    D is made in float64 and rounded up. Where r > 4096, or c or D is out of range,
    nothing is screened. Scores with a row term, and calls that ask for scores or gaps,
    take float32. With all units 1 and entries of 16 bits the same bound serves a table
@@ -328,9 +335,10 @@ GPC_INLINE void decide_one(const gpc_scoring* scoring, const uint16_t* sums,
         least = _mm_min_epu16(least, here);
     }
     const int32_t low = _mm_cvtsi128_si32(_mm_minpos_epu16(least)) & 0xffff;
-    const int32_t limit = low + distance - 1 > 65535 ? 65535 : low + distance - 1;
+    const int32_t reach = low + (distance ? distance - 1 : 0);
+    const int32_t limit = reach > 65535 ? 65535 : reach;
     const __m128i most = _mm_set1_epi16((int16_t)limit);
-    int64_t winner = 0, near = 0;
+    int64_t winner = n_clusters, near = 0;
     for (int64_t k = 0; k < n_clusters; k += 8) {
         __m128i here = _mm_loadu_si128((const __m128i*)(sums + k));
         if (k + 8 > n_clusters)
@@ -338,10 +346,10 @@ GPC_INLINE void decide_one(const gpc_scoring* scoring, const uint16_t* sums,
         const __m128i close = _mm_cmpeq_epi16(_mm_min_epu16(here, most), here);
         const unsigned mask = (unsigned)_mm_movemask_epi8(close);
         near += __builtin_popcount(mask); /* two bits for each */
-        winner = mask ? k + (__builtin_ctz(mask | 1u << 16) >> 1) : winner;
+        if (mask) winner = gpc_min(winner, k + (__builtin_ctz(mask) >> 1));
     }
     gpc_set_cluster(scoring->assignment, scoring->cluster_size, l, winner);
-    if (near != 2) note(list, scoring, sums, 0, l, low, distance);
+    if (distance && near != 2) note(list, scoring, sums, 0, l, low, distance);
 }
 #else
 GPC_INLINE void decide_one(const gpc_scoring* scoring, const uint16_t* sums,

@@ -50,7 +50,7 @@ class Screen(NamedTuple):
         By how many bits units fall at each lookup.
     small : ndarray of shape (rows, width), uint8
     distance : ndarray of shape (R,), uint16
-        How far apart two sums have to be.
+        How far apart two sums have to be; 0 where they are without rounding.
     """
 
     parts: npt.NDArray[np.int64]
@@ -154,13 +154,18 @@ def make_screen(
     widest = largest.sum(axis=0)
     if not ((widest > 0) & (widest < 3e38)).all():
         return None
-    room, unit = _units((largest / widest).max(axis=1))
-    scale = np.minimum(room / widest, 3e38).astype(np.float32)
-    rounding = (n_partitions - 1) * _EPSILON / (1 - (n_partitions - 1) * _EPSILON)
-    error = rounding * level.sum(axis=0, dtype=np.float64)
-    coarse = float(np.ldexp(1.0, unit).sum())
-    distance = np.floor(_ROUNDING * coarse + 2 * scale * error) + 1
-    if not (distance <= _MOST).all():
+    if _is_two_valued(table[:, :n_columns], level):
+        unit = np.zeros(len(parts), dtype=np.int64)
+        scale = (min(64, _MOST // n_partitions) / level.max(axis=0)).astype(np.float32)
+        distance = np.zeros(n_restarts)
+    else:
+        room, unit = _units((largest / widest).max(axis=1))
+        scale = np.minimum(room / widest, 3e38).astype(np.float32)
+        rounding = (n_partitions - 1) * _EPSILON / (1 - (n_partitions - 1) * _EPSILON)
+        error = rounding * level.sum(axis=0, dtype=np.float64)
+        coarse = float(np.ldexp(1.0, unit).sum())
+        distance = np.floor(_ROUNDING * coarse + 2 * scale * error) + 1
+    if not ((distance <= _MOST) & (scale < 3e38)).all():
         return None
     order = np.argsort(-unit, kind="stable")
     parts, bits = np.ascontiguousarray(parts[order]), unit[order].astype(np.uint8)
@@ -196,6 +201,30 @@ def make_screen(
 
     over(fill, len(parts), len(small) * n_columns // 4, n_threads)
     return Screen(parts, rows, raised, small, distance.astype(np.uint16))
+
+
+def _is_two_valued(table: Array, level: npt.NDArray[np.float32]) -> bool:
+    """Whether every entry is 0 or what is the largest of its restart.
+
+    Parameters
+    ----------
+    table : ndarray of shape (S, K R)
+    level : ndarray of shape (r, R)
+        The largest size of an entry.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = np.array([[0, 0.5, 2, 0], [0, 0, 0, 0.5]], dtype=np.float32)
+    >>> level = np.array([[2, 0.5]], dtype=np.float32)
+    >>> _is_two_valued(table, level), _is_two_valued(table, level / 2)
+    (True, False)
+    """
+    largest = level.max(axis=0)
+    if not ((level == 0) | (level == largest)).all():
+        return False
+    n_clusters = table.shape[1] // len(largest)
+    return bool(((table == 0) | (table == np.tile(largest, n_clusters))).all())
 
 
 def _units(share: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.int64]]:
