@@ -419,10 +419,19 @@ class NativeBackend(HostArrays):
             return 0
         width, n_lookups = rows.shape[1], len(screen.parts)
         n_rows, small_width = screen.small.shape
+        apart_width = 0 if screen.apart is None else screen.apart.shape[2]
         room = call.screen_scratch(
-            width, small_width, n_rows, len(rows), n_restarts, n_clusters
+            codes.itemsize,
+            n_partitions,
+            width,
+            small_width,
+            n_rows,
+            len(rows),
+            apart_width,
+            n_restarts,
+            n_clusters,
         )
-        bearable = bearable_doubts(n_restarts * n_clusters)
+        bearable = bearable_doubts(n_restarts, n_clusters)
         found: list[npt.NDArray[np.int64]] = []
 
         def some(begin: int, end: int) -> None:
@@ -436,6 +445,8 @@ class NativeBackend(HostArrays):
                 n_partitions,
                 address(rows),
                 width,
+                address(screen.apart),
+                apart_width,
                 address(screen.small),
                 small_width,
                 address(screen.parts),

@@ -8,11 +8,12 @@
 #endif
 
 enum {
-    TILE = 2048,     /* objects whose clusters are together */
-    SIDE = 16,       /* restarts that are counted side by side */
-    MOST = 127,      /* objects that 8 bits can count */
-    BLOCK = 1 << 14, /* moves that are listed together */
-    LOOK = 64        /* objects that are compared before any is listed */
+    TILE = 2048,      /* objects whose clusters are together */
+    SIDE = 16,        /* restarts that are counted side by side */
+    MOST = 127,       /* objects that 8 bits can count */
+    MOST_FILLS = 255, /* and 16 bits, in so many times */
+    BLOCK = 1 << 14,  /* moves that are listed together */
+    LOOK = 64         /* objects that are compared before any is listed */
 };
 
 /* Two assignments, (R, n) each, whose lines may be parts of longer ones. `before` may
@@ -121,19 +122,39 @@ GPC_INLINE gpc_bytes subtract_equal(gpc_bytes total, gpc_bytes a, gpc_bytes b) {
 }
 
 /* What a group of at most SIDE restarts counts in: totals (rows, width) of 8 bits, and
-   for every row how many objects it has seen since it was last emptied. Lane c of a row
-   is cluster names[c] of restart places[c]. */
+   sums of 16 bits that they are added to; for every row how many objects its totals
+   have seen, and how often they were added. Lane c of a row is cluster names[c] of
+   restart places[c]. */
 typedef struct {
     int8_t* totals;
-    uint8_t *hits, *places, *names, *before, *after;
+    int16_t* sums;
+    uint8_t *hits, *fills, *places, *names, *before, *after;
     int32_t* objects;
     int64_t width, columns, line; /* columns in use, and of a whole row of counts */
 } group;
 
-/* add a row of totals to its counts, and begin again */
-static void empty_row(const group* g, int8_t* total, int64_t* counts) {
-    for (int64_t c = 0; c < g->columns; ++c) counts[c] += total[c];
-    memset(total, 0, (size_t)g->width);
+/* add a row of totals to its sums, and begin again */
+static __attribute__((noinline)) void add_totals(int8_t* restrict total, int64_t width,
+                                                 int16_t* restrict sum) {
+    for (int64_t c = 0; c < width; c += 16)
+        for (int x = 0; x < 16; ++x) sum[c + x] = (int16_t)(sum[c + x] + total[c + x]);
+    memset(total, 0, (size_t)width);
+}
+
+static __attribute__((noinline)) void add_sums(int16_t* restrict sum, int64_t width,
+                                               int64_t columns,
+                                               int64_t* restrict counts) {
+    for (int64_t c = 0; c < columns; ++c) counts[c] += sum[c];
+    memset(sum, 0, (size_t)width * 2);
+}
+
+/* bring what a row has seen to its counts before 8 or 16 bits can overflow */
+static void empty_row(const group* g, int64_t row, int64_t* counts) {
+    add_totals(g->totals + row * g->width, g->width, g->sums + row * g->width);
+    g->hits[row] = 0;
+    if (++g->fills[row] < MOST_FILLS) return;
+    g->fills[row] = 0;
+    add_sums(g->sums + row * g->width, g->width, g->columns, counts);
 }
 
 /* Add `number` objects to the totals of partitions first .. last - 1. `vectors` at
@@ -174,8 +195,7 @@ GPC_INLINE void add_objects(const group* g, const int vectors, const int leaves,
                 *(gpc_bytes*)(row + c) = total;
             }
             if (__builtin_expect(++hits[j] < MOST, 1)) continue;
-            hits[j] = 0;
-            empty_row(g, row, counts + (labels->offsets[i] + j) * g->line);
+            empty_row(g, from + j, counts + (labels->offsets[i] + j) * g->line);
         }
     }
 }
@@ -229,7 +249,7 @@ GPC_INLINE int64_t pack(const gpc_moves* m, int64_t cluster_size, int64_t q,
 GPC_API int64_t gpc_count_rows_scratch(int64_t n_rows, int64_t n_restarts,
                                        int64_t n_clusters) {
     const int64_t width = padded(gpc_min(SIDE, n_restarts) * n_clusters);
-    return (n_rows + 2) * width + TILE * (2 * SIDE + 4) + n_rows;
+    return (3 * n_rows + 2) * width + TILE * (2 * SIDE + 4) + 2 * n_rows;
 }
 
 /* Bring the counts of partitions first .. last - 1 from one assignment of n objects to
@@ -246,18 +266,21 @@ GPC_API void gpc_count_rows(const void* codes, int64_t code_size, int64_t stride
     const int64_t n_rows = offsets[last] - offsets[first];
     const int64_t widest = padded(gpc_min(SIDE, n_restarts) * n_clusters);
     group g = {.totals = scratch, .line = n_restarts * n_clusters};
-    g.places = (uint8_t*)scratch + n_rows * widest;
+    g.sums = (int16_t*)(void*)(g.totals + n_rows * widest);
+    g.places = (uint8_t*)(g.sums + n_rows * widest);
     g.names = g.places + widest;
     g.before = g.names + widest;
     g.after = g.before + TILE * SIDE;
     g.objects = (int32_t*)(void*)(g.after + TILE * SIDE);
     g.hits = (uint8_t*)(g.objects + TILE);
+    g.fills = g.hits + n_rows;
     for (int64_t q = 0; q < n_restarts; q += SIDE) {
         const int64_t number = gpc_min(SIDE, n_restarts - q);
         g.columns = number * n_clusters;
         g.width = padded(g.columns);
         memset(g.totals, 0, (size_t)(n_rows * g.width));
-        memset(g.hits, 0, (size_t)n_rows);
+        memset(g.sums, 0, (size_t)(n_rows * g.width) * 2);
+        memset(g.hits, 0, 2 * (size_t)n_rows);
         memset(g.places, 0, (size_t)g.width);
         memset(g.names, 0, (size_t)g.width);
         memset(g.before, 0, 2 * TILE * SIDE);
@@ -275,10 +298,12 @@ GPC_API void gpc_count_rows(const void* codes, int64_t code_size, int64_t stride
                                        stride, offsets, 0};
             add_tile(&g, before != NULL, &labels, first, last, moving, own);
         }
-        for (int64_t row = 0; row < n_rows; ++row)
-            if (g.hits[row])
-                empty_row(&g, g.totals + row * g.width,
-                          own + (offsets[first] + row) * g.line);
+        for (int64_t row = 0; row < n_rows; ++row) {
+            if (!g.hits[row] && !g.fills[row]) continue;
+            int64_t* target = own + (offsets[first] + row) * g.line;
+            empty_row(&g, row, target);
+            add_sums(g.sums + row * g.width, g.width, g.columns, target);
+        }
     }
 }
 

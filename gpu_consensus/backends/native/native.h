@@ -46,9 +46,9 @@
    Integers do not mind their order. The clusters of an object in 16 restarts are one
    row of 16 bytes; a shuffle and a comparison make its row of steps, so that only
    totals are read and written: rows of 8 bits, which stay in the first-level cache
-   while a tile of objects passes. A row is added to the 64-bit counts and emptied when
-   127 objects have seen it. Where few objects move, or clusters are many, single steps
-   are cheaper than rows.
+   while a tile of objects passes. When 127 objects have seen a row it is added to sums
+   of 16 bits, and these to the 64-bit counts in the end. Where few objects move, or
+   clusters are many, single steps are cheaper than rows.
 */
 #ifndef GPC_NATIVE_H
 #define GPC_NATIVE_H

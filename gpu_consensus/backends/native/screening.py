@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.native.layout import Array, address, blank_table
+from gpu_consensus.backends.native.layout import LANES, Array, address, blank_table
 from gpu_consensus.backends.native.threads import over, scratch
 
 MOST_PARTITIONS = 4096
 """More have sums too coarse to decide anything."""
 _PAYS = 8  # rows that are looked up for each that is rounded
+MOST_APART = 48
+"""Clusters up to which doubts are settled restart by restart, not one by one."""
 PROBE = 2048
 """Objects that tell whether screening pays; fewer are not screened at all."""
 _SHARED_ROWS = 256  # of a lookup that two partitions share: they stay in a cache
@@ -49,6 +51,8 @@ class Screen(NamedTuple):
     raised : ndarray of shape (L,), uint8
         By how many bits units fall at each lookup.
     small : ndarray of shape (rows, width), uint8
+    apart : ndarray of shape (R, S, width), float32, or None
+        The table in float32, restarts apart, where doubts are settled by it.
     distance : ndarray of shape (R,), uint16
         How far apart two sums have to be; 0 where they are without rounding.
     """
@@ -57,6 +61,7 @@ class Screen(NamedTuple):
     rows: npt.NDArray[np.int64]
     raised: npt.NDArray[np.uint8]
     small: npt.NDArray[np.uint8]
+    apart: Array | None
     distance: npt.NDArray[np.uint16]
 
 
@@ -70,12 +75,17 @@ def worth_screening(n_samples: int, n_partitions: int, shape: tuple[int, ...]) -
     )
 
 
-def bearable_doubts(n_columns: int) -> float:
-    """Return how many clusters of an object may be in doubt before float32 is quicker.
+def bearable_doubts(n_restarts: int, n_clusters: int) -> float:
+    """Return how many doubts an object may leave before float32 is quicker.
 
-    Measured: each costs what 40 to 60 columns of a row cost.
+    Measured, in columns of a row of float32: a column in 8 bits saves 0.6 of one. A
+    restart in doubt costs its own row and 15 columns more, a cluster 40 to 60 columns.
     """
-    return max(0.05, n_columns / 64 - 0.1)
+    columns = n_restarts * n_clusters
+    if n_clusters <= MOST_APART:
+        padded = -(-n_clusters // LANES) * LANES
+        return 0.5 * columns / (padded + 15)
+    return max(0.05, columns / 64 - 0.1)
 
 
 def share_lookups(offsets: npt.NDArray[np.int64], n_samples: int) -> Lookups:
@@ -200,7 +210,36 @@ def make_screen(
         del memory
 
     over(fill, len(parts), len(small) * n_columns // 4, n_threads)
-    return Screen(parts, rows, raised, small, distance.astype(np.uint16))
+    apart = None
+    if distance.any() and n_clusters <= MOST_APART:
+        apart = _apart(call, table, n_restarts, n_clusters, n_threads)
+    return Screen(parts, rows, raised, small, apart, distance.astype(np.uint16))
+
+
+def _apart(
+    call: Any, table: Array, n_restarts: int, n_clusters: int, n_threads: int
+) -> Array:
+    """Return a padded table with a table of its own for every restart."""
+    if n_restarts == 1:
+        return table[None]
+    n_rows = len(table)
+    flat = blank_table(n_restarts * n_rows, n_clusters)
+
+    def write(first: int, last: int) -> None:
+        call.screen_apart(
+            address(table),
+            table.shape[1],
+            n_rows,
+            n_restarts,
+            n_clusters,
+            first,
+            last,
+            address(flat),
+            flat.shape[1],
+        )
+
+    over(write, n_rows, n_rows * n_restarts * n_clusters // 4, n_threads)
+    return flat.reshape(n_restarts, n_rows, -1)
 
 
 def _is_two_valued(table: Array, level: npt.NDArray[np.float32]) -> bool:
