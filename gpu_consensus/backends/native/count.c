@@ -224,14 +224,18 @@ static void add_tile(const group* g, int leaves, const gpc_labels* labels,
 }
 
 /* Write the clusters of restarts q .. q + number - 1 as rows of SIDE bytes, those of
-   the objects from `first` on that move, and return how many do. */
+   the objects from `first` on that move, and return how many do. `leaves` tells whether
+   any was counted before. */
 GPC_INLINE int64_t pack(const gpc_moves* m, int64_t cluster_size, int64_t q,
-                        int64_t number, int64_t first, int64_t size, const group* g) {
+                        int64_t number, int64_t first, int64_t size, const group* g,
+                        int* leaves) {
     for (int64_t x = 0; x < number; ++x)
         for (int64_t t = 0; t < size; ++t) {
             g->before[SIDE * t + x] = (uint8_t)was(m, cluster_size, q + x, first + t);
             g->after[SIDE * t + x] = (uint8_t)is(m, cluster_size, q + x, first + t);
         }
+    uint64_t nowhere[2] = {0, 0}, counted = 0;
+    memset(nowhere, (int)m->n_clusters, (size_t)number);
     int64_t moving = 0;
     for (int64_t t = 0; t < size; ++t) {
         uint64_t old[2], new[2];
@@ -241,7 +245,9 @@ GPC_INLINE int64_t pack(const gpc_moves* m, int64_t cluster_size, int64_t q,
         memcpy(g->after + SIDE * moving, new, SIDE);
         g->objects[moving] = (int32_t)t;
         moving += ((old[0] ^ new[0]) | (old[1] ^ new[1])) != 0;
+        counted |= (old[0] ^ nowhere[0]) | (old[1] ^ nowhere[1]);
     }
+    *leaves = counted != 0;
     return moving;
 }
 
@@ -291,12 +297,14 @@ GPC_API void gpc_count_rows(const void* codes, int64_t code_size, int64_t stride
         int64_t* own = counts + q * n_clusters;
         for (int64_t l = 0; l < n_samples; l += TILE) {
             const int64_t size = gpc_min(TILE, n_samples - l);
-            const int64_t moving = cluster_size == 1
-                                       ? pack(&m, 1, q, number, l, size, &g)
-                                       : pack(&m, cluster_size, q, number, l, size, &g);
+            int leaves;
+            const int64_t moving =
+                cluster_size == 1
+                    ? pack(&m, 1, q, number, l, size, &g, &leaves)
+                    : pack(&m, cluster_size, q, number, l, size, &g, &leaves);
             const gpc_labels labels = {gpc_codes_at(codes, code_size, l), code_size,
                                        stride, offsets, 0};
-            add_tile(&g, before != NULL, &labels, first, last, moving, own);
+            add_tile(&g, leaves, &labels, first, last, moving, own);
         }
         for (int64_t row = 0; row < n_rows; ++row) {
             if (!g.hits[row] && !g.fills[row]) continue;
