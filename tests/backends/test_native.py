@@ -588,7 +588,7 @@ def nearly_tied(seed: int) -> Near:
 def all_screened(backend: NativeBackend, monkeypatch: Any) -> NativeBackend:
     """Let the backend screen however many objects stay undecided."""
     monkeypatch.setattr(
-        "gpu_consensus.backends.native.backend.bearable_doubts", lambda *shape: 1e9
+        "gpu_consensus.backends.native.screened.bearable_doubts", lambda *shape: 1e9
     )
     monkeypatch.setattr("gpu_consensus.backends.native.screening._PAYS", 0)
     return backend
@@ -611,7 +611,7 @@ def test_most_of_these_are_screened(monkeypatch: Any) -> None:
     for seed in seeds:
         backend = all_screened(NativeBackend(1), monkeypatch)
         backend.assign(*nearly_tied(seed))
-        number += backend._screened > 0
+        number += backend._screening.screened > 0
     assert number > len(seeds) / 2
 
 
@@ -650,8 +650,8 @@ def test_sums_at_the_edge_of_the_bound_are_undecided(
     codes, offsets = np.zeros((r, 4096), np.uint8), np.arange(r + 1) * 2
     found = backend.assign(codes, offsets, table)
     assert (found.assignment == 1).all()
-    assert backend._screened > 0
-    assert backend._undecided == n_restarts * backend._screened
+    assert backend._screening.screened > 0
+    assert backend._screening.undecided == n_restarts * backend._screening.screened
     same(found, REFERENCE.assign(codes, offsets, table))
 
 
@@ -665,8 +665,8 @@ def test_planted_clusters_are_decided_in_8_bits() -> None:
     table = np.tile(np.append(1 - np.eye(5), np.zeros((1, 5)), axis=0), (50, 1))
     backend = NativeBackend(1)
     found = backend.assign(codes, offsets, table[:, None].astype(np.float32))
-    assert backend._screened == truth.size
-    assert backend._undecided < 0.01 * backend._screened
+    assert backend._screening.screened == truth.size
+    assert backend._screening.undecided < 0.01 * backend._screening.screened
     assert (found.assignment[0] == truth).mean() > 0.99
 
 
@@ -683,8 +683,8 @@ def test_screening_pauses_where_it_does_not_pay() -> None:
     pauses = []
     for _ in range(8):
         same(backend.assign(codes, offsets, table), expected)
-        assert backend._screened < 5000
-        pauses.append(backend._pause)
+        assert backend._screening.screened < 5000
+        pauses.append(backend._screening.pause)
     assert pauses == [0, 0, 1, 0, 3, 2, 1, 0]
 
 
@@ -703,7 +703,7 @@ def test_two_values_are_decided_with_their_ties(
     table = np.where(rng.random((offsets[-1], *shape)) < 0.3, value, 0.0)
     table[offsets[1:] - 1] = 0.0
     found = backend.assign(codes, offsets, table.astype(np.float32))
-    assert (backend._screened, backend._undecided) == (4096, 0)
+    assert (backend._screening.screened, backend._screening.undecided) == (4096, 0)
     same(found, REFERENCE.assign(codes, offsets, table.astype(np.float32)))
 
 
