@@ -81,7 +81,7 @@ static void sort_lookups(world* w) {
 static int make_scale(world* w) {
     const int64_t r = w->s.n_partitions, n_restarts = w->s.n_restarts;
     if (w->s.n_clusters < 2 || w->s.n_clusters > 32767 || r > 4096) return 0;
-    const int64_t lanes = w->columns <= 16 ? 16 : 32;
+    const int64_t lanes = 32;
     w->small_width = (w->columns + lanes - 1) / lanes * lanes;
     w->table = make_table(w);
     share_lookups(w);

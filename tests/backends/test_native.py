@@ -590,7 +590,8 @@ def all_screened(backend: NativeBackend, monkeypatch: Any) -> NativeBackend:
     monkeypatch.setattr(
         "gpu_consensus.backends.native.screened.bearable_doubts", lambda *shape: 1e9
     )
-    monkeypatch.setattr("gpu_consensus.backends.native.screening._PAYS", 0)
+    for name in ("_PAYS", "_FEWEST_COLUMNS"):
+        monkeypatch.setattr(f"gpu_consensus.backends.native.screening.{name}", 0)
     return backend
 
 
@@ -664,8 +665,10 @@ def test_planted_clusters_are_decided_in_8_bits() -> None:
     offsets = np.arange(51, dtype=np.int64) * 6
     table = np.tile(np.append(1 - np.eye(5), np.zeros((1, 5)), axis=0), (50, 1))
     backend = NativeBackend(1)
-    found = backend.assign(codes, offsets, table[:, None].astype(np.float32))
-    assert backend._screening.screened == truth.size
+    table = np.repeat(table[:, None], 4, axis=1).astype(np.float32)
+    table *= 1 + 1e-3 * rng.random(table.shape, dtype=np.float32)
+    found = backend.assign(codes, offsets, table)
+    assert backend._screening.screened == truth.size - screening.PROBE
     assert backend._screening.undecided < 0.01 * backend._screening.screened
     assert (found.assignment[0] == truth).mean() > 0.99
 
@@ -678,6 +681,7 @@ def test_screening_pauses_where_it_does_not_pay() -> None:
     table += 1e-3 * rng.random(table.shape, dtype=np.float32)
     table[0] += 1  # so that units are large beside all differences
     table[0, 0, 0] = 50
+    table = np.repeat(table, 5, axis=1)
     backend = NativeBackend(1)
     expected = REFERENCE.assign(codes, offsets, table)
     pauses = []

@@ -91,7 +91,6 @@ typedef GPC_VECTOR_OF(int64_t, GPC_VECTOR) gpc_longs;
 typedef GPC_VECTOR_OF(int16_t, GPC_VECTOR) gpc_shorts;
 typedef GPC_VECTOR_OF(uint16_t, GPC_VECTOR) gpc_words;
 typedef GPC_VECTOR_OF(uint8_t, GPC_VECTOR) gpc_bytes;
-typedef GPC_VECTOR_OF(uint16_t, 32) gpc_half_words;
 
 GPC_INLINE int64_t gpc_min(int64_t a, int64_t b) { return a < b ? a : b; }
 GPC_INLINE int64_t gpc_max(int64_t a, int64_t b) { return a > b ? a : b; }

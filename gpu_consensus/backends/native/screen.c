@@ -82,20 +82,6 @@ GPC_INLINE gpc_words load_words(const uint8_t* place) {
 #define SUM_CODE uint16_t
 #include "sum_rows.h"
 
-#if GPC_VECTOR > 32
-GPC_INLINE gpc_half_words load_half_words(const uint8_t* place) {
-    return (gpc_half_words)_mm256_cvtepu8_epi16(_mm_loadu_si128((const void*)place));
-}
-
-#define SUM_NAME half
-#define SUM_NUMBER uint16_t
-#define SUM_VECTOR gpc_half_words
-#define SUM_ENTRY uint8_t
-#define SUM_LOAD load_half_words
-#define SUM_CODE uint16_t
-#include "sum_rows.h"
-#endif
-
 enum {
     GROUP = 32 /* lookups at most that are added together */
 };
@@ -267,13 +253,6 @@ static void sum_tile(const gpc_labels* labels, const gpc_lookups* lookups, int64
         }
         const int up = first ? lookups->raise[first] : -1;
         const uint16_t* from = looked - first * stride;
-#if GPC_VECTOR > 32
-        if (width % 32) {
-            half_group(from, stride, lookups->rows, first, last, up, lookups->small,
-                       width, size, sums);
-            continue;
-        }
-#endif
         word_group(from, stride, lookups->rows, first, last, up, lookups->small, width,
                    size, sums);
     }

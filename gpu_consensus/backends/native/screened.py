@@ -14,10 +14,13 @@ from gpu_consensus.backends.native.layout import (
     lookups,
 )
 from gpu_consensus.backends.native.screening import (
+    CLUSTERS_IN_DOUBT,
     PROBE,
     Lookups,
+    Plan,
     bearable_doubts,
-    make_screen,
+    fill_screen,
+    plan_screen,
     share_lookups,
     worth_screening,
 )
@@ -71,17 +74,23 @@ class Screening:
         _, n_restarts, n_clusters = shape
         if self._shared is None or self._shared[0] is not offsets:
             self._shared = offsets, share_lookups(offsets, n_samples)
-        screen = make_screen(
-            call,
-            rows,
-            offsets,
-            self._shared[1],
-            n_restarts,
-            n_clusters,
-            n_threads,
+        plan = plan_screen(
+            call, rows, offsets, self._shared[1], n_restarts, n_clusters, n_threads
         )
-        if screen is None:
+        if plan is None:
             return 0
+        bearable = bearable_doubts(n_restarts, n_clusters)
+        begin = 0
+        if plan.distance.any():
+            begin = PROBE
+            doubts = _probe(call, codes, offsets, rows, shape, plan, assignment)
+            if doubts > bearable * PROBE:
+                self.pause = min(2 ** max(self._failures - 1, 0), _MOST_PAUSE + 1) - 1
+                self._failures += 1
+                self.screened, self.undecided = PROBE, doubts
+                return PROBE
+        self._failures = 0
+        screen = fill_screen(call, rows, offsets, plan, n_clusters, n_threads)
         width, n_lookups = rows.shape[1], len(screen.parts)
         n_rows, small_width = screen.small.shape
         apart_width = 0 if screen.apart is None else screen.apart.shape[2]
@@ -96,10 +105,11 @@ class Screening:
             n_restarts,
             n_clusters,
         )
-        bearable = bearable_doubts(n_restarts, n_clusters)
+        if screen.apart is None:
+            bearable *= CLUSTERS_IN_DOUBT
         found: list[npt.NDArray[np.int64]] = []
 
-        def some(begin: int, end: int) -> None:
+        def some(first: int, last: int) -> None:
             memory, place = scratch(room)
             part = np.zeros(2, dtype=np.int64)
             call.assign_screened(
@@ -122,8 +132,8 @@ class Screening:
                 bearable,
                 n_restarts,
                 n_clusters,
-                begin,
-                end,
+                begin + first,
+                begin + last,
                 address(assignment),
                 assignment.itemsize,
                 n_samples,
@@ -133,21 +143,49 @@ class Screening:
             found.append(part)
             del memory
 
-        some(0, PROBE)
-        screened, undecided = found[0].tolist()
-        if undecided > bearable * screened:
-            self.pause = min(2 ** max(self._failures - 1, 0), _MOST_PAUSE + 1) - 1
-            self._failures += 1
-            self.screened, self.undecided = screened, undecided
-            return PROBE
-        self._failures = 0
-        rest = n_samples - PROBE
-        work = lookups(codes, small_width // 2)
-        over(
-            lambda begin, end: some(PROBE + begin, PROBE + end),
-            rest,
-            work,
-            n_threads,
-        )
+        over(some, n_samples - begin, lookups(codes, small_width // 2), n_threads)
         self.screened, self.undecided = np.sum(found, axis=0).tolist()
         return n_samples
+
+
+def _probe(
+    call: Any,
+    codes: Lines,
+    offsets: Offsets,
+    rows: Array,
+    shape: tuple[int, ...],
+    plan: Plan,
+    assignment: Assignment,
+) -> int:
+    """Assign the first objects in float32; return how many doubts they would leave."""
+    _, n_restarts, n_clusters = shape
+    found = np.empty((n_restarts, PROBE), dtype=assignment.dtype)
+    gaps = np.empty((n_restarts, PROBE), dtype=np.float32)
+    memory, place = scratch(call.assign_scratch(rows.shape[1], len(rows)))
+    call.assign(
+        codes.address,
+        codes.itemsize,
+        codes.stride,
+        address(offsets),
+        codes.shape[0],
+        address(rows),
+        rows.shape[1],
+        None,
+        None,
+        None,
+        n_restarts,
+        n_clusters,
+        0,
+        PROBE,
+        address(found),
+        found.itemsize,
+        PROBE,
+        None,
+        address(gaps),
+        None,
+        None,
+        place,
+    )
+    del memory
+    assignment[:, :PROBE] = found
+    return int((gaps * plan.scale[:, None] < plan.distance[:, None]).sum())

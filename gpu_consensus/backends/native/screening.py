@@ -13,8 +13,12 @@ from gpu_consensus.backends.native.threads import over, scratch
 MOST_PARTITIONS = 4096
 """More have sums too coarse to decide anything."""
 _PAYS = 8  # rows that are looked up for each that is rounded
+_FEWEST_COLUMNS = 17  # fewer are one vector of float32, and no slower so
+_BYTES = 32  # rows are padded to so many
 MOST_APART = 48
 """Clusters up to which doubts are settled restart by restart, not one by one."""
+CLUSTERS_IN_DOUBT = 2.5
+"""How many clusters a restart in doubt has, about."""
 PROBE = 2048
 """Objects that tell whether screening pays; fewer are not screened at all."""
 _SHARED_ROWS = 256  # of a lookup that two partitions share: they stay in a cache
@@ -37,6 +41,33 @@ class Lookups(NamedTuple):
 
     parts: npt.NDArray[np.int64]
     n_rows: npt.NDArray[np.int64]
+
+
+class Plan(NamedTuple):
+    """How a table is rounded to 8 bits, before it is; see screen.c.
+
+    Attributes
+    ----------
+    parts, rows, raised, distance : ndarray
+        As in :class:`Screen`.
+    unit : ndarray of shape (L,), uint8
+        The power of two that a lookup counts in.
+    scale : ndarray of shape (R,), float32
+        What a table is multiplied by, in the smallest unit.
+    lowest : ndarray of shape (S, R), float32
+        The least entry of every row.
+    width : int
+        Bytes of a row.
+    """
+
+    parts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    raised: npt.NDArray[np.uint8]
+    unit: npt.NDArray[np.uint8]
+    scale: npt.NDArray[np.float32]
+    lowest: npt.NDArray[np.float32]
+    distance: npt.NDArray[np.uint16]
+    width: int
 
 
 class Screen(NamedTuple):
@@ -71,21 +102,23 @@ def worth_screening(n_samples: int, n_partitions: int, shape: tuple[int, ...]) -
         n_samples >= PROBE
         and n_partitions <= MOST_PARTITIONS
         and 2 <= shape[2] <= 32767
+        and shape[1] * shape[2] >= _FEWEST_COLUMNS
         and n_samples * n_partitions >= _PAYS * shape[0]
     )
 
 
 def bearable_doubts(n_restarts: int, n_clusters: int) -> float:
-    """Return how many doubts an object may leave before float32 is quicker.
+    """Return how many restarts in doubt an object may leave before float32 is quicker.
 
     Measured, in columns of a row of float32: a column in 8 bits saves 0.6 of one. A
-    restart in doubt costs its own row and 15 columns more, a cluster 40 to 60 columns.
+    restart in doubt costs its own row and 15 columns more, or 40 to 60 columns for each
+    of its clusters in doubt.
     """
     columns = n_restarts * n_clusters
     if n_clusters <= MOST_APART:
         padded = -(-n_clusters // LANES) * LANES
         return 0.5 * columns / (padded + 15)
-    return max(0.05, columns / 64 - 0.1)
+    return max(0.05, columns / 64 - 0.1) / CLUSTERS_IN_DOUBT
 
 
 def share_lookups(offsets: npt.NDArray[np.int64], n_samples: int) -> Lookups:
@@ -116,7 +149,7 @@ def share_lookups(offsets: npt.NDArray[np.int64], n_samples: int) -> Lookups:
     return Lookups(found, rows[found[:, 0]] * second)
 
 
-def make_screen(
+def plan_screen(
     call: Any,
     table: Array,
     offsets: npt.NDArray[np.int64],
@@ -124,8 +157,8 @@ def make_screen(
     n_restarts: int,
     n_clusters: int,
     n_threads: int,
-) -> Screen | None:
-    """Round a padded table (S, width) to 8 bits; None where it has no room for that.
+) -> Plan | None:
+    """Find out how to round a padded table (S, width); None where 8 bits are too few.
 
     Parameters
     ----------
@@ -134,9 +167,7 @@ def make_screen(
     """
     width = table.shape[1]
     n_columns = n_restarts * n_clusters
-    # rows of half a vector where they do: the rest of a whole one would be nothing
-    lanes = 16 if n_columns <= 16 else 32
-    small_width = -(-n_columns // lanes) * lanes
+    small_width = -(-n_columns // _BYTES) * _BYTES
     if int(lookups.n_rows.max()) * small_width > _REACH:
         return None
     n_partitions = len(offsets) - 1
@@ -183,9 +214,32 @@ def make_screen(
     raised[1:] = bits[:-1] - bits[1:]
     rows = np.zeros(len(parts) + 1, dtype=np.int64)
     np.cumsum(lookups.n_rows[order], out=rows[1:])
-    small = blank_table(int(rows[-1]), small_width, np.uint8, make=np.empty)
+    return Plan(
+        parts,
+        rows,
+        raised,
+        bits,
+        scale,
+        lowest,
+        distance.astype(np.uint16),
+        small_width,
+    )
+
+
+def fill_screen(
+    call: Any,
+    table: Array,
+    offsets: npt.NDArray[np.int64],
+    plan: Plan,
+    n_clusters: int,
+    n_threads: int,
+) -> Screen:
+    """Round a padded table (S, width) to 8 bits."""
+    n_restarts, width = len(plan.scale), table.shape[1]
+    n_columns = n_restarts * n_clusters
+    small = blank_table(int(plan.rows[-1]), plan.width, np.uint8, make=np.empty)
     by_column = np.zeros(width, dtype=np.float32)
-    by_column[:n_columns] = np.tile(scale, n_clusters)
+    by_column[:n_columns] = np.tile(plan.scale, n_clusters)
     room_of = call.screen_table_scratch(width, _SHARED_ROWS)
 
     def fill(first: int, last: int) -> None:
@@ -194,26 +248,26 @@ def make_screen(
             address(table),
             width,
             address(offsets),
-            address(lowest),
+            address(plan.lowest),
             n_restarts,
             n_clusters,
-            address(parts),
-            address(rows),
-            address(bits),
+            address(plan.parts),
+            address(plan.rows),
+            address(plan.unit),
             address(by_column),
             first,
             last,
             address(small),
-            small_width,
+            plan.width,
             place,
         )
         del memory
 
-    over(fill, len(parts), len(small) * n_columns // 4, n_threads)
+    over(fill, len(plan.parts), len(small) * n_columns // 4, n_threads)
     apart = None
-    if distance.any() and n_clusters <= MOST_APART:
+    if plan.distance.any() and n_clusters <= MOST_APART:
         apart = _apart(call, table, n_restarts, n_clusters, n_threads)
-    return Screen(parts, rows, raised, small, apart, distance.astype(np.uint16))
+    return Screen(plan.parts, plan.rows, plan.raised, small, apart, plan.distance)
 
 
 def _apart(
