@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu_consensus.util.checks import FloatArray
 
-_GLANCE = 1e-4  # accuracy that is enough to see whether an eigenvalue was missed
+_GLANCE = 1e-3  # accuracy that is enough to see whether an eigenvalue was missed
 _EQUAL = 1e-9  # eigenvalues closer than this share of the largest are one
 
 

@@ -26,7 +26,7 @@ _PLAIN = "usenc"  # whose borders are plain where a few partitions are coarse
 _CLEAR = 0.9  # of what it leaves unexplained, another has to leave less
 _COARSE = (2, 5, 8)  # labels per cluster; partitions at least; one in so many
 _TINY = 50  # a cluster so many times smaller than the mean cluster counts as lost
-_LABEL_OBJECTS = 20_000  # labels are compared by, at most
+_LABEL_OBJECTS = 5_000  # labels are compared by, at most
 
 
 def auto(
@@ -58,7 +58,8 @@ def auto(
     them (five or more, but at most an eighth of all, have 2 ``n_clusters`` labels or
     fewer), the winner has to leave less than 0.9 of what "usenc" leaves unexplained;
     else "usenc" wins. To it coarse partitions count as much as fine ones, so that
-    clusters that overlap get plain borders.
+    clusters that overlap get plain borders. "cvote" and "cvote+kcc" are left out then:
+    they take time and brought nothing there.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def auto(
         ``smallest`` (objects of the smallest cluster), ``objects`` (that it learned
         from, where they are so many that some were drawn) and ``seconds``, for the
         others ``left_out``, the reason; ``eci_weights``, the weights of the share;
-        ``eci_objects``, how many objects labels were compared by, at most 20,000;
+        ``eci_objects``, how many objects labels were compared by, at most 5,000;
         ``eci_left_out``, why ECI was left out, "" if it was not; and ``winner``, the
         details of the winner, such as how many objects its search looked at.
 
@@ -124,7 +125,7 @@ def auto(
     if best is None:
         reasons = "; ".join(f"{one['name']}: {one['left_out']}" for one in told)
         raise MemoryError(f"auto has no candidate that fits memory ({reasons}).")
-    if plain is not None and _has_few_coarse(task) and not best.is_clear(plain):
+    if plain is not None and trial.few_coarse and not best.is_clear(plain):
         best = plain
     return replace(task, method=f"auto:{best.name}").result(
         trial.found[best.name][task.labelled],
@@ -179,10 +180,12 @@ def _open_trial(task: Task) -> Trial:
     try:
         eci = partition_eci(labels, task.weights)
     except MemoryError as error:
-        return Trial(task, task.given_weights, labels, str(error))
+        why = str(error)
+        return Trial(task, task.given_weights, labels, why, _has_few_coarse(task))
     trusted = np.zeros(task.given.n_partitions)
     trusted[task.useful] = task.weights * eci
-    return Trial(task, trusted / trusted.sum(), labels)
+    trusted /= trusted.sum()
+    return Trial(task, trusted, labels, few_coarse=_has_few_coarse(task))
 
 
 def _try(trial: Trial, candidate: Candidate) -> tuple[_Found | None, dict[str, Any]]:
