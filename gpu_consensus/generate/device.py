@@ -188,8 +188,9 @@ class DeviceMaker:
         )
         rows = views.draw_rows(n, self.recipe, rng)
         sample = view if rows is None else view[xp.asarray(rows)]
-        assert self.recipe.k_range is not None
-        k = views.draw_k(sample, self.recipe.k_range, rng)
+        k_range = self.recipe.range_of(i)
+        assert k_range is not None
+        k = views.draw_k(sample, k_range, rng)
         model = cuml_kmeans(sample, k, int(rng.integers(2**31)), self.max_iter)
         # empty clusters keep their centroid in cuML, so labels may skip values
         used, numbers = xp.unique(model.labels_, return_inverse=True)

@@ -83,9 +83,11 @@ def generate_partitions(
     k_range : (int, int), optional
         Draw k uniformly from these two and what lies between, whatever the strategy.
         For "rps" the default is fine where n allows, several labels for each cluster:
-        [min(5K, sqrt(n) / 2), min(10K, sqrt(n))] if sqrt(n) >= 5K, else [K, sqrt(n)],
-        rounded up, and up to 2K at least; without K, [2, min(ceil(sqrt n), 50)]. A
-        partition never gets a k above the number of distinct rows that it sees.
+        [min(max(5K, 30), m / 2), min(max(10K, 60), m)] with m = max(sqrt(n), min(n /
+        10, 200)), and [K, 2K] for every tenth partition. For "cosine" and sparse rows
+        m = sqrt(n), there is no 30, 60 or tenth, and it is [K, m] if m < 5K. Rounded
+        up, [K, 2K] at least; without K, [2, min(ceil(sqrt n), 50)]. A partition never
+        gets a k above the number of distinct rows that it sees.
     metric : {"euclidean", "cosine"}, default "euclidean"
         For k-means, and for ``complete``; "cosine" is spherical k-means, for text.
     base : "kmeans", clusterer or callable, default "kmeans"
@@ -194,6 +196,7 @@ def generate_partitions(
         n_clusters,
         k_range,
         bases.needs_n_clusters(base),
+        is_text=metric == "cosine" or is_sparse(X),
         sample_share=sample_share,
         n_features=n_features,
         n_components=n_components,

@@ -88,10 +88,12 @@ class HostMaker:
             if self.max_iter is None:
                 codes, n_labels = self._by_base(i, rng)
             else:
-                codes, n_labels = self._by_kmeans(rng, self.max_iter)
+                codes, n_labels = self._by_kmeans(i, rng, self.max_iter)
         return i, codes, n_labels
 
-    def _by_kmeans(self, rng: np.random.Generator, max_iter: int) -> tuple[Codes, int]:
+    def _by_kmeans(
+        self, i: int, rng: np.random.Generator, max_iter: int
+    ) -> tuple[Codes, int]:
         view = self.rows
         if view is None or self.recipe.changes_columns:
             # float32 is drawn from where distances alone count
@@ -101,8 +103,9 @@ class HostMaker:
             del shown  # as large as the features for "zipf"
         rows = views.draw_rows(view.n_samples, self.recipe, rng)
         sample = view if rows is None else view.take(rows)
-        assert self.recipe.k_range is not None
-        k = views.draw_k(sample.X, self.recipe.k_range, rng)
+        k_range = self.recipe.range_of(i)
+        assert k_range is not None
+        k = views.draw_k(sample.X, k_range, rng)
         labels, centroids = cluster_rows(
             sample, k, [int(rng.integers(2**32))], max_iter, self.rows_per_cluster
         )
@@ -117,7 +120,7 @@ class HostMaker:
         view = views.draw_view(self.X, self.recipe, self.scale, rng)
         rows = views.draw_rows(n, self.recipe, rng)
         sample = view if rows is None else view[rows]
-        k_range = self.recipe.k_range
+        k_range = self.recipe.range_of(i)
         k = None if k_range is None else views.draw_k(sample, k_range, rng)
         labels = bases.cluster(self.base, sample, k, int(rng.integers(2**32)))
         sample_codes, categories = encode(labels, f"partition {i}")

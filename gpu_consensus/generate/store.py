@@ -21,7 +21,7 @@ from gpu_consensus.util.checks import check_path
 from gpu_consensus.util.seeds import plain_seed, seed_from_plain
 
 FORMAT = "gpu_consensus.generate_partitions"
-VERSION = 2
+VERSION = 3
 """Of the partitions: raised when the same call makes others, or the files change."""
 
 

@@ -25,6 +25,11 @@ ZIPF_READINGS = ("drawn", "ranked")
 ZIPF_ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 ZIPF_MAX = 100  # weights are drawn from 1..ZIPF_MAX before they are scaled
 FINE = (5, 10)  # labels per cluster in mind, from and to
+FLOOR = (30, 60)  # labels that bent clusters need, however few clusters there are
+ROWS_PER_LABEL = 10  # of the finest partitions, where labels are few
+MANY_LABELS = 200  # beyond these a label should have more rows: sqrt(n) bounds them
+COARSE = (1, 2)  # labels per cluster in mind of every tenth partition
+EVERY = 10
 MANY_FEATURES = 100  # with more columns, two features are too few
 
 
@@ -38,6 +43,8 @@ class Recipe:
         One of ``STRATEGIES``.
     k_range : tuple of int or None
         Inclusive; None where the base clusterer finds the number itself.
+    coarse : tuple of int or None
+        The same for every tenth partition, where that has a range of its own.
     n_sampled : int or None
         Rows that are clustered; None for all.
     n_features, n_components : int or None
@@ -50,6 +57,7 @@ class Recipe:
 
     strategy: str
     k_range: tuple[int, int] | None
+    coarse: tuple[int, int] | None = None
     n_sampled: int | None = None
     n_features: int | None = None
     n_components: int | None = None
@@ -61,6 +69,12 @@ class Recipe:
         """Whether a partition sees other features than those given."""
         return self.strategy in ("rfs", "projection", "zipf")
 
+    def range_of(self, i: int) -> tuple[int, int] | None:
+        """Return the range from which the number of labels of partition i is drawn."""
+        if self.coarse is not None and i % EVERY == EVERY - 1:
+            return self.coarse
+        return self.k_range
+
 
 def make_recipe(
     shape: tuple[int, int],
@@ -69,13 +83,17 @@ def make_recipe(
     k_range: Any,
     needs_k: bool,
     *,
+    is_text: bool,
     sample_share: Any,
     n_features: Any,
     n_components: Any,
     zipf_alpha: Any,
     zipf_weights: Any,
 ) -> Recipe:
-    """Check the options of ``generate_partitions`` and fill in the defaults."""
+    """Check the options of ``generate_partitions`` and fill in the defaults.
+
+    ``is_text`` says that rows are sparse or directions, as those of text are.
+    """
     strategy = check_choice("strategy", strategy, STRATEGIES)
     for name, value, user in (
         ("n_features", n_features, "rfs"),
@@ -103,7 +121,11 @@ def make_recipe(
         sample_share = 0.5 if strategy == "rows" else 1
     share = check_share("sample_share", sample_share, open_low=True, open_high=False)
     n_sampled = max(1, round(share * n))
-    k_range = _k_range(n, strategy, n_clusters, k_range, needs_k)
+    own = k_range is None and strategy == "rps" and needs_k and n_clusters is not None
+    k_range = _k_range(n, strategy, n_clusters, k_range, needs_k, is_text)
+    if own and not is_text:
+        low, high = (labels * n_clusters for labels in COARSE)
+        options["coarse"] = low, min(high, n)
     if k_range is not None and k_range[1] > MAX_LABELS:
         raise ValueError(
             f"k_range={k_range} should end at {MAX_LABELS} at most, as many labels as "
@@ -112,13 +134,18 @@ def make_recipe(
     return Recipe(
         strategy,
         k_range,
-        n_sampled if n_sampled < n else None,
+        n_sampled=n_sampled if n_sampled < n else None,
         **options,
     )
 
 
 def _k_range(
-    n: int, strategy: str, n_clusters: Any, k_range: Any, needs_k: bool
+    n: int,
+    strategy: str,
+    n_clusters: Any,
+    k_range: Any,
+    needs_k: bool,
+    is_text: bool,
 ) -> tuple[int, int] | None:
     if n_clusters is not None:
         n_clusters = check_n_clusters(n_clusters, n)
@@ -136,26 +163,37 @@ def _k_range(
     root = math.isqrt(n - 1) + 1  # ceil(sqrt n)
     if n_clusters is None:
         return 2, max(2, min(root, 50))
-    return fine_range(n, n_clusters)
+    return fine_range(n, n_clusters, is_text)
 
 
-def fine_range(n: int, n_clusters: int) -> tuple[int, int]:
+def fine_range(n: int, n_clusters: int, is_text: bool = False) -> tuple[int, int]:
     """Return how many labels partitions get for a consensus of ``n_clusters``.
 
-    Several for each cluster, so that its size and shape matter little, as far as there
-    are rows for them: about sqrt(n) labels are still good.
+    Several for each cluster, and 30 to 60 at least, so that its size and shape matter
+    little, as far as there are rows for them: ten for a label while labels are few, and
+    about sqrt(n) labels of many. Rows of text lie far apart, and small groups of them
+    are chance: labels stay below sqrt(n) there, and few where n is small.
 
     Examples
     --------
-    >>> [fine_range(n, 10) for n in (1000, 5000, 100_000)]
-    [(10, 32), (36, 71), (50, 100)]
+    >>> [fine_range(n, 10) for n in (200, 1000, 5000, 100_000)]
+    [(10, 20), (50, 100), (50, 100), (50, 100)]
+    >>> [fine_range(n, 3) for n in (200, 1000, 5000)]
+    [(10, 20), (30, 60), (30, 60)]
+    >>> [fine_range(n, 10, is_text=True) for n in (1000, 5000)]
+    [(10, 32), (36, 71)]
     """
     root = math.sqrt(n)
-    low, high = n_clusters, math.ceil(root)
-    if root >= FINE[0] * n_clusters:
-        low = math.ceil(min(FINE[0] * n_clusters, root / 2))
-        high = math.ceil(min(FINE[1] * n_clusters, root))
-    return low, min(max(high, 2 * n_clusters), n)
+    low, high = float(n_clusters), root
+    if not is_text:
+        most = max(root, min(n / ROWS_PER_LABEL, MANY_LABELS))
+        low = min(max(FINE[0] * n_clusters, FLOOR[0]), most / 2)
+        high = min(max(FINE[1] * n_clusters, FLOOR[1]), most)
+    elif root >= FINE[0] * n_clusters:
+        low = min(FINE[0] * n_clusters, root / 2)
+        high = min(FINE[1] * n_clusters, root)
+    least = max(math.ceil(low), n_clusters)
+    return least, min(max(math.ceil(high), 2 * n_clusters, least), n)
 
 
 def _explicit_range(k_range: Any, n: int) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.graphs.eigenvectors import iterate_eigenvectors
 from gpu_consensus.util.checks import FloatArray
 from gpu_consensus.util.threads import one_thread
 
@@ -318,7 +319,6 @@ def leading_eigenvectors(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the largest eigenvalues, falling, and their vectors as columns."""
     from scipy.linalg import eigh
-    from scipy.sparse.linalg import LinearOperator, eigsh
 
     m = matrix.shape[0]
     k = min(n_vectors, m)
@@ -326,8 +326,8 @@ def leading_eigenvectors(
         if m <= DENSE or k > m // 4:
             values, vectors = eigh(matrix.toarray(), subset_by_index=[m - k, m - 1])
         else:
-            operator = LinearOperator((m, m), matvec=matrix.__matmul__, dtype=float)
-            values, vectors = eigsh(operator, k, which="LA", v0=rng.random(m) + 0.5)
+            start = rng.random(m) + 0.5
+            values, vectors = iterate_eigenvectors(matrix.__matmul__, m, k, start)
     order = np.argsort(-values, kind="stable")
     return values[order], vectors[:, order]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.methods.call import Shared, Task, open_task
-from gpu_consensus.methods.explained_share import explained_share
+from gpu_consensus.methods.explained_share import evenness, explained_share
 from gpu_consensus.methods.label_weights import partition_eci
 from gpu_consensus.methods.portfolio import PORTFOLIO, Candidate, Trial
 from gpu_consensus.result import Consensus
@@ -21,8 +21,12 @@ from gpu_consensus.util.warn import own_warnings_off
 
 _VISITS = 100  # about how often all candidates together look at a label
 _TIE = 1e-9  # what one candidate has to be better by; less is rounding
+_EVEN = 30  # evenness counts one part in so many
+_PLAIN = "usenc"  # whose borders are plain where a few partitions are coarse
+_CLEAR = 0.9  # of what it leaves unexplained, another has to leave less
+_COARSE = (2, 5, 8)  # labels per cluster; partitions at least; one in so many
 _TINY = 50  # a cluster so many times smaller than the mean cluster counts as lost
-_LABEL_OBJECTS = 20_000  # labels are compared by, at most
+_LABEL_OBJECTS = 5_000  # labels are compared by, at most
 
 
 def auto(
@@ -42,11 +46,20 @@ def auto(
     The candidates, in this order: "cvote", cumulative voting whose partitions weigh as
     much as they can be trusted (``weights="eci"``); "cvote+kcc", its labels moved by
     :func:`kcc` with the same weights; "lwgp"; "usenc"; "kcc" with its search. The
-    winner has the largest share of its entropy explained, the mean over the partitions,
-    weighted by ECI, of I(C; P_i) / H(C). It is computed from counts; no features are
-    looked at, and no classes. A cluster of fewer than n / (50 ``n_clusters``) objects
-    counts as lost: a few outliers would be explained best of all. A candidate that lost
-    a cluster wins only where all have; of equals the first wins.
+    criterion is the share of its entropy that is explained, the mean over the
+    partitions, weighted by ECI, of I(C; P_i) / H(C), less up to a thirtieth of it the
+    more unequal the clusters are. It is computed from counts; no features are looked
+    at, and no classes. The largest wins. A cluster of fewer than n / (50
+    ``n_clusters``) objects counts as lost: a few outliers would be explained best of
+    all. A candidate that lost a cluster wins only where all have; of equals the first
+    wins.
+
+    Where a few partitions are coarse and all others fine, as :func:`cluster` makes
+    them (five or more, but at most an eighth of all, have 2 ``n_clusters`` labels or
+    fewer), the winner has to leave less than 0.9 of what "usenc" leaves unexplained;
+    else "usenc" wins. To it coarse partitions count as much as fine ones, so that
+    clusters that overlap get plain borders. "cvote" and "cvote+kcc" are left out then:
+    they take time and brought nothing there.
 
     Parameters
     ----------
@@ -62,14 +75,14 @@ def auto(
     Returns
     -------
     Consensus
-        ``method`` names the winner, as in "auto:lwgp". ``value`` is the share that is
-        explained, from 0 to 1, and ``objective`` 1 - ``value``. ``details`` has
+        ``method`` names the winner, as in "auto:lwgp". ``value`` is its criterion,
+        from 0 to 1, and ``objective`` 1 - ``value``. ``details`` has
         ``candidates``, a list with ``name`` and, for those that were run,
-        ``criterion`` (the share), ``objective`` (the candidate's own), ``n_clusters``,
+        ``criterion``, ``objective`` (the candidate's own), ``n_clusters``,
         ``smallest`` (objects of the smallest cluster), ``objects`` (that it learned
         from, where they are so many that some were drawn) and ``seconds``, for the
         others ``left_out``, the reason; ``eci_weights``, the weights of the share;
-        ``eci_objects``, how many objects labels were compared by, at most 20,000;
+        ``eci_objects``, how many objects labels were compared by, at most 5,000;
         ``eci_left_out``, why ECI was left out, "" if it was not; and ``winner``, the
         details of the winner, such as how many objects its search looked at.
 
@@ -99,20 +112,25 @@ def auto(
     trial = _open_trial(task)
     told: list[dict[str, Any]] = []
     best: _Found | None = None
+    plain: _Found | None = None
     with progress_bar(task.progress, "auto", len(PORTFOLIO)) as advance:
         for candidate in PORTFOLIO:
             found, about = _try(trial, candidate)
             told.append({"name": candidate.name, **about})
             if found is not None and (best is None or found.beats(best)):
                 best = found
+            if candidate.name == _PLAIN:
+                plain = found
             advance(note=candidate.name)
     if best is None:
         reasons = "; ".join(f"{one['name']}: {one['left_out']}" for one in told)
         raise MemoryError(f"auto has no candidate that fits memory ({reasons}).")
+    if plain is not None and trial.few_coarse and not best.is_clear(plain):
+        best = plain
     return replace(task, method=f"auto:{best.name}").result(
         trial.found[best.name][task.labelled],
-        objective=1.0 - best.share,
-        value=best.share,
+        objective=1.0 - best.criterion,
+        value=best.criterion,
         converged=best.result.converged,
         details={
             "candidates": told,
@@ -125,21 +143,35 @@ def auto(
 
 
 class _Found(NamedTuple):
-    """What a candidate found, and the share of it that the partitions explain.
+    """What a candidate found, and how good it is.
 
     ``whole`` says that no cluster was lost.
     """
 
     name: str
     result: Consensus
-    share: float
+    criterion: float
     whole: bool
 
     def beats(self, other: _Found) -> bool:
         """Whether it is the better answer; not if both are equally good."""
         if self.whole != other.whole:
             return self.whole
-        return self.share > other.share + _TIE
+        return self.criterion > other.criterion + _TIE
+
+    def is_clear(self, other: _Found) -> bool:
+        """Whether it leaves so much less unexplained that borders do not matter."""
+        if self.whole != other.whole:
+            return self.whole
+        return 1.0 - self.criterion < _CLEAR * (1.0 - other.criterion) - _TIE
+
+
+def _has_few_coarse(task: Task) -> bool:
+    """Whether a few partitions are coarse and all others fine."""
+    labels_per_cluster, least, one_in = _COARSE
+    n_labels = task.ensemble.n_labels
+    n_coarse = int((n_labels <= labels_per_cluster * task.k).sum())
+    return least <= n_coarse <= len(n_labels) / one_in
 
 
 def _open_trial(task: Task) -> Trial:
@@ -148,10 +180,12 @@ def _open_trial(task: Task) -> Trial:
     try:
         eci = partition_eci(labels, task.weights)
     except MemoryError as error:
-        return Trial(task, task.given_weights, labels, str(error))
+        why = str(error)
+        return Trial(task, task.given_weights, labels, why, _has_few_coarse(task))
     trusted = np.zeros(task.given.n_partitions)
     trusted[task.useful] = task.weights * eci
-    return Trial(task, trusted / trusted.sum(), labels)
+    trusted /= trusted.sum()
+    return Trial(task, trusted, labels, few_coarse=_has_few_coarse(task))
 
 
 def _try(trial: Trial, candidate: Candidate) -> tuple[_Found | None, dict[str, Any]]:
@@ -172,8 +206,9 @@ def _try(trial: Trial, candidate: Candidate) -> tuple[_Found | None, dict[str, A
     trial.found[candidate.name] = labels
     sizes = np.bincount(labels[labels >= 0])
     whole = (_TINY * task.k * sizes >= sizes.sum()).sum() == task.k
-    return _Found(candidate.name, result, share, bool(whole)), {
-        "criterion": share,
+    criterion = share * (1.0 - (1.0 - evenness(sizes, task.k)) / _EVEN)
+    return _Found(candidate.name, result, criterion, bool(whole)), {
+        "criterion": criterion,
         "objective": result.objective,
         "n_clusters": result.n_clusters,
         "smallest": int(sizes.min()),

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gpu_consensus.backends.protocol import Backend, Codes
 from gpu_consensus.backends.segments import as_table
 from gpu_consensus.generate.kmeans import kmeans
+from gpu_consensus.graphs.eigenvectors import iterate_eigenvectors
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.count_by_cluster import count_many_by_cluster
 from gpu_consensus.methods.alignment import match
@@ -342,10 +343,9 @@ def _svd(task: Task, labels: Labels, n_init: int) -> Consensus:
 def _leading(gram: FloatArray, k: int) -> FloatArray:
     """Return the eigenvectors of the largest k eigenvalues, (S, k)."""
     from scipy.linalg import eigh
-    from scipy.sparse.linalg import eigsh
 
     n = len(gram)
     k = min(k, n)
     if n <= _DENSE or 2 * k >= n:
         return np.asarray(eigh(gram, subset_by_index=(n - k, n - 1))[1])
-    return np.asarray(eigsh(gram, k, v0=np.ones(n))[1])
+    return iterate_eigenvectors(gram.__matmul__, n, k, np.ones(n))[1]

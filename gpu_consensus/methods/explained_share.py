@@ -1,4 +1,4 @@
-"""The share of a consensus that its partitions explain, from counts alone."""
+"""How good a consensus is by its partitions, from counts alone."""
 
 from __future__ import annotations
 
@@ -57,3 +57,18 @@ def explained_share(counts: Counts, offsets: IntArray, weights: FloatArray) -> f
     share = np.clip(share, 0.0, 1.0)
     total = math.fsum(weights * n)
     return math.fsum(weights * n * share) / total if total > 0 else 0.0
+
+
+def evenness(sizes: IntArray, n_clusters: int) -> float:
+    """Return the entropy of clusters of these sizes over the largest it can be.
+
+    Examples
+    --------
+    >>> evenness(np.array([5, 5]), 2), round(evenness(np.array([9, 1]), 2), 3)
+    (1.0, 0.469)
+    """
+    if n_clusters == 1:
+        return 1.0
+    n = int(sizes.sum())
+    bits = (x_log2_x(np.array([n]))[0] - math.fsum(x_log2_x(sizes))) / n
+    return min(1.0, max(0.0, float(bits) / math.log2(n_clusters)))

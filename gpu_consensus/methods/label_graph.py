@@ -9,13 +9,14 @@ labels are many, the matrix is not made: a vector is multiplied by B, then by B'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Codes
+from gpu_consensus.graphs.eigenvectors import iterate_eigenvectors
 from gpu_consensus.graphs.kinds import unit_rows
 from gpu_consensus.graphs.spectral import fit_kmeans
 from gpu_consensus.loop.code_blocks import CodeBlocks
@@ -137,10 +138,9 @@ class LabelGram(NamedTuple):
         gram *= self.factor[:, None]
         return gram
 
-    def operator(self) -> Any:
-        """Return the matrix as scipy's operator, which goes through the objects."""
+    def product(self) -> Callable[[FloatArray], FloatArray]:
+        """Return what multiplies a vector by the matrix, going through the objects."""
         from scipy.sparse import csr_array
-        from scipy.sparse.linalg import LinearOperator
 
         self.labels.check_memory(_ENTRY_BYTES * self.codes.size)
         present = self.labels.n_labels > self.codes.T
@@ -149,15 +149,12 @@ class LabelGram(NamedTuple):
         whole = np.int32 if begins[-1] < 2**31 else np.int64
         column = label[present].astype(whole)
         root = np.repeat(np.sqrt(self.weight), np.diff(begins))
-        n_all = len(self.factor)
-        shape = (len(self.weight), n_all)
+        shape = (len(self.weight), len(self.factor))
         rows = csr_array(
             (root * self.factor[column], column, begins.astype(whole)), shape=shape
         )
         columns = rows.T.tocsr()
-        return LinearOperator(
-            (n_all, n_all), matvec=lambda v: columns @ (rows @ v), dtype=float
-        )
+        return lambda v: np.asarray(columns @ (rows @ v))
 
 
 def weighted_common(
@@ -239,23 +236,22 @@ def _eigenvectors(
     longer.
     """
     from scipy.linalg import eigh
-    from scipy.sparse.linalg import ArpackError, eigsh
+    from scipy.sparse.linalg import ArpackError
 
     gram = matrix if isinstance(matrix, LabelGram) else None
-    form: Any
-    whole: Any
+    whole: Any = matrix
     size = len(matrix) if gram is None else len(gram.factor)
     k = min(n_vectors, size)
     slow = gram is not None and len(gram.weight) > _MANY
     if (size > _DENSE or slow) and 4 * k <= size:
         start = np.random.default_rng(0).random(size) + 0.5
         try:
-            form = matrix if gram is None else gram.operator()
-            values, vectors = eigsh(form, k, which="LA", v0=start)
-            return values, vectors
+            times = whole.__matmul__ if gram is None else gram.product()
+            return iterate_eigenvectors(times, size, k, start)
         except ArpackError:
             pass
-    whole = matrix if gram is None else gram.toarray()
+    if gram is not None:
+        whole = gram.toarray()
     values, vectors = eigh(whole, subset_by_index=(size - k, size - 1))
     if len(values) < k:  # LAPACK loses some of those that are all but equal
         values, vectors = eigh(whole, driver="evd")

@@ -34,6 +34,8 @@ class Trial:
         Of the task's ensemble.
     without_eci : str
         Why ECI was left out; "" if it was not.
+    few_coarse : bool
+        Whether a few partitions are coarse and all others fine.
     found : dict
         The labels of the candidates that were run, by name; -1 for unlabelled objects.
     """
@@ -42,6 +44,7 @@ class Trial:
     trusted: FloatArray
     labels: LabelContingency
     without_eci: str = ""
+    few_coarse: bool = False
     found: dict[str, npt.NDArray[np.int32]] = field(default_factory=dict)
 
     def shared(self, name: str, weights: FloatArray) -> Shared:
@@ -99,6 +102,8 @@ def _no_cvote(trial: Trial) -> str:
     most = int(trial.task.ensemble.n_labels.max())
     if most < trial.task.k:
         return f"no partition has n_clusters={trial.task.k} labels, at most {most}"
+    if trial.few_coarse:
+        return "a few partitions are coarse and the others fine: it brings nothing"
     return ""
 
 

@@ -235,33 +235,52 @@ def ks(X, *args, **options):
 
 def test_rps_default_ranges():
     X = np.arange(90.0)[:, None]
-    assert set(ks(X, 200, n_clusters=3, random_state=0)) == set(range(3, 11))
+    drawn = np.array(ks(X, 400, n_clusters=3, random_state=0)).reshape(-1, 10)
+    assert set(drawn[:, :9].flat) == set(range(5, 11))
+    assert set(drawn[:, 9].flat) == set(range(3, 7))  # every tenth is coarse
     assert set(ks(X, 200, random_state=0)) == set(range(2, 11))
     assert set(ks(X, 300, n_clusters=20, random_state=0)) == set(range(20, 41))
     large = np.arange(20_000.0)[:, None]
-    assert set(ks(large, 200, n_clusters=3, random_state=0)) == set(range(15, 31))
+    drawn = np.array(ks(large, 300, n_clusters=3, random_state=0)).reshape(-1, 10)
+    assert set(drawn[:, :9].flat) == set(range(30, 61))
+    assert set(drawn[:, 9].flat) == set(range(3, 7))
     assert max(ks(large, 60, random_state=0)) <= 50
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("stored", [np.asarray, sparse.csr_array])
+def test_rows_of_text_get_fewer_labels(metric, stored):
+    X = stored(np.arange(1.0, 181).reshape(90, 2))
+    drawn = ks(X, 60, n_clusters=2, metric=metric, random_state=0)
+    few = metric == "cosine" or sparse.issparse(X)
+    assert set(drawn[:9]) <= set(range(2 if few else 5, 11))
+    assert min(drawn[:9]) < 5 or not few
+    assert (max(drawn[9::10]) > 4) == few  # and none is coarse
+
+
 @pytest.mark.parametrize(
-    ("n", "n_clusters", "expected"),
+    ("n", "n_clusters", "expected", "text"),
     [
-        (100, 2, (5, 10)),  # sqrt(n) = 5K: half of it, and all of it
-        (99, 2, (2, 10)),
-        (400, 2, (10, 20)),
-        (19_999, 10, (50, 100)),  # no jump
-        (20_000, 10, (50, 100)),
-        (10**6, 10, (50, 100)),
-        (10**6, 150, (500, 1000)),
-        (150, 3, (3, 13)),
-        (10_000, 100, (100, 200)),  # at least [K, 2K]
-        (30, 20, (20, 30)),  # and no more than rows
-        (5, 5, (5, 5)),
-        (1, 1, (1, 1)),
+        (100, 2, (5, 10), (5, 10)),  # sqrt(n) = 5K: half of it, and all of it
+        (99, 2, (5, 10), (2, 10)),
+        (400, 2, (20, 40), (10, 20)),  # ten rows for a label
+        (1000, 2, (30, 60), (10, 20)),
+        (2000, 15, (75, 150), (15, 45)),
+        (5000, 50, (100, 200), (50, 100)),  # labels are many
+        (19_999, 10, (50, 100), (50, 100)),  # no jump
+        (20_000, 10, (50, 100), (50, 100)),
+        (10**6, 10, (50, 100), (50, 100)),
+        (10**6, 150, (500, 1000), (500, 1000)),
+        (150, 3, (8, 15), (3, 13)),
+        (10_000, 100, (100, 200), (100, 200)),  # at least [K, 2K]
+        (30, 20, (20, 30), (20, 30)),  # and no more than rows
+        (5, 5, (5, 5), (5, 5)),
+        (1, 1, (1, 1), (1, 1)),
     ],
 )
-def test_the_default_range_is_fine_where_there_are_rows(n, n_clusters, expected):
+def test_the_default_range_is_fine_where_there_are_rows(n, n_clusters, expected, text):
     assert fine_range(n, n_clusters) == expected
+    assert fine_range(n, n_clusters, is_text=True) == text
 
 
 @pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s != "rps"])
@@ -846,7 +865,7 @@ def test_checkpoint_of_another_call(tmp_path):
         (X, {"strategy": "restarts"}, "strategy was 'rps', is 'restarts'"),
         (X, {"random_state": 1}, "random_state differs"),
         (X, {"base": KMeans()}, "base was 'kmeans'"),
-        (X, {"sample_share": 0.5, "k_range": (3, 6)}, "n_sampled was None, is 15"),
+        (X, {"sample_share": 0.5}, "n_sampled was None, is 15"),
         (X[:20], {"k_range": (3, 6)}, "shape of X was"),
         (X.astype(np.float32), {}, "type of X was 'float64', is 'float32'"),
         (other, {}, "hash of X was"),
@@ -966,11 +985,11 @@ def test_partitions_are_those_of_their_version():
         {"strategy": "rfs", "k_range": (3, 9)},
     ]
     made = [
-        generate_partitions(X, 6, n_clusters=3, random_state=0, **call)
+        generate_partitions(X, 11, n_clusters=3, random_state=0, **call)
         for call in calls
     ]
     found = hashlib.sha256(b"".join(ens.codes.tobytes() for ens in made)).hexdigest()
-    assert (VERSION, found[:16]) == (2, "c0acc8bb5a9ed044")
+    assert (VERSION, found[:16]) == (3, "1dd9cfbd2b734669")
 
 
 def test_checkpoint_path_is_taken(tmp_path):

@@ -112,10 +112,36 @@ def test_a_few_outliers_are_no_cluster(monkeypatch):
     result = gpc.auto(labels, 2)
     assert result.method == "auto:halves"
     assert told(result)["outliers"]["smallest"] == 3
-    assert told(result)["outliers"]["criterion"] == pytest.approx(1)
+    share = 3 / 600  # explained whole, but all of evenness is lost
+    bits = -share * np.log2(share) - (1 - share) * np.log2(1 - share)
+    assert told(result)["outliers"]["criterion"] == pytest.approx(1 - (1 - bits) / 30)
     outliers[:12] = 1  # 300 / 50 are enough
     labels[:12] = 10
     assert gpc.auto(labels, 2).method == "auto:outliers"
+
+
+@pytest.mark.parametrize(
+    ("n_coarse", "n_fine", "winner"),
+    [(5, 35, "usenc"), (5, 34, "better"), (4, 40, "better"), (0, 40, "better")],
+)
+def test_plain_borders_win_where_a_few_partitions_are_coarse(
+    monkeypatch, n_coarse, n_fine, winner
+):
+    rng = np.random.default_rng(1)
+    truth = np.repeat([0, 1], 100)
+    wrong = rng.random((200, n_coarse + n_fine)) < 0.1
+    labels = truth[:, None] ^ wrong
+    labels[:, n_coarse:] += 2 * rng.integers(3, size=(200, n_fine))
+    near, far = truth.copy(), truth.copy()
+    near[0], far[:40] = 1, 1
+    for plain, expected in ((near, winner), (far, "better")):
+        table = (fixed("better", truth), fixed("usenc", plain))
+        monkeypatch.setattr(auto_module, "PORTFOLIO", table)
+        result = gpc.auto(labels, 2)
+        candidates = told(result)
+        assert candidates["better"]["criterion"] > candidates["usenc"]["criterion"]
+        assert result.method == f"auto:{expected}"
+        assert result.value == candidates[expected]["criterion"]
 
 
 def test_labels_of_many_objects_are_compared_by_some(monkeypatch):

@@ -10,6 +10,7 @@ from sklearn.cluster import KMeans
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend, host_arrays
+from gpu_consensus.graphs import kinds
 from gpu_consensus.methods import label_graph
 from gpu_consensus.methods.call import Shared, open_task
 from gpu_consensus.methods.label_contingency import LabelContingency
@@ -141,6 +142,18 @@ def test_eigenvalues_that_are_all_equal_are_found(monkeypatch):
     values, vectors = label_graph.leading_vectors(np.eye(60), 5)
     assert values == pytest.approx(np.ones(5))
     assert vectors.T @ vectors == pytest.approx(np.eye(5))
+
+
+@pytest.mark.parametrize("method", ["lwgp", "usenc", "hbgf"])
+def test_groups_that_share_no_label_are_all_found(method, monkeypatch):
+    """Each has eigenvalue 1: an iteration from one vector would see it once."""
+    monkeypatch.setattr(label_graph, "_DENSE", 0)
+    monkeypatch.setattr(kinds, "DENSE", 0)
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(5), [60, 10, 40, 55, 8])
+    labels = 12 * truth[:, None] + rng.integers(12, size=(len(truth), 10))
+    result = gpc.METHODS[method](labels, 5, random_state=0)
+    assert same(truth, result.labels) == 1
 
 
 @pytest.mark.parametrize("method", ["lwgp", "usenc"])
