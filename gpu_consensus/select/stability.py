@@ -15,7 +15,7 @@ from gpu_consensus.util.checks import FloatArray, IntArray
 Codes = npt.NDArray[Any]
 
 MAX_PAIRS = 200
-OBJECT_PAIRS = 20_000
+OBJECT_PAIRS = 10_000
 """Pairs of objects that entropy and PAC are taken from, at most."""
 
 DOUBT = (0.1, 0.9)
