@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.backends import NAMES as BACKENDS
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.backends.protocol import Backend
@@ -178,8 +177,7 @@ def select_n_clusters(
     n_null = _check_n_null(n_null, alpha)
     max_objects = check_int("max_objects", max_objects, 10)
     threads = n_threads(n_jobs)
-    if isinstance(backend, str):
-        check_choice("backend", backend, BACKENDS)
+    choose_backend(backend, None, n_jobs)
     call = {
         "candidates": ks,
         "n_null": n_null,
