@@ -57,9 +57,16 @@ def segment(rng: np.random.Generator, d: int) -> Features:
     return _flat(rng, d, 1)
 
 
-def sheet(rng: np.random.Generator, d: int) -> Features:
+def turned_square(rng: np.random.Generator, d: int) -> Features:
     """Draw from a square in space, with some noise."""
     return _flat(rng, d, 2)
+
+
+def square(rng: np.random.Generator, d: int) -> Features:
+    """Draw from a square in the first two columns, with some noise."""
+    X = 0.02 * rng.normal(size=(N, d))
+    X[:, :2] += rng.random((N, 2))
+    return X
 
 
 def _flat(rng: np.random.Generator, d: int, n_axes: int) -> Features:
@@ -78,7 +85,8 @@ ONE_MODE: dict[str, Maker] = {
 UNIFORM: dict[str, Maker] = {
     "uniform cube": cube,
     "uniform segment": segment,
-    "uniform sheet": sheet,
+    "uniform square, turned": turned_square,
+    "uniform square": square,
 }
 
 
