@@ -38,6 +38,8 @@ from gpu_consensus.methods.supra import supra
 from gpu_consensus.methods.usenc import usenc
 from gpu_consensus.methods.vote import vote
 from gpu_consensus.result import Consensus, ConvergenceWarning
+from gpu_consensus.select.result import Selection
+from gpu_consensus.select.select_n_clusters import select_n_clusters
 
 if TYPE_CHECKING:
     from gpu_consensus.estimator import ConsensusClustering
@@ -50,6 +52,7 @@ __all__ = [
     "ConsensusClustering",
     "ConvergenceWarning",
     "Ensemble",
+    "Selection",
     "Utility",
     "auto",
     "best",
@@ -82,6 +85,7 @@ __all__ = [
     "metrics",
     "qmi",
     "sec",
+    "select_n_clusters",
     "supra",
     "usenc",
     "vote",

@@ -139,6 +139,7 @@ ROOMS = (
     "generate",
     "feedback",
     "methods",
+    "select",
     "cluster",
     "estimator",
     "doctor",

@@ -30,7 +30,7 @@ import gpu_consensus as gpc
 from gpu_consensus import backends, examples
 from gpu_consensus.backends.device_errors import DeviceLostError
 from gpu_consensus.cli import options as cli_options
-from gpu_consensus.cli import signals
+from gpu_consensus.cli import select_k, signals
 from gpu_consensus.ensemble import data_files, storage
 from gpu_consensus.ensemble.encoding import encode
 from gpu_consensus.loop.utilities import parse_utility
@@ -166,6 +166,8 @@ def _parser() -> argparse.ArgumentParser:
     cli_options.add_header(consensus)
     cli_options.add_consensus(consensus)
 
+    select_k.add_options(command("select-k", _select_k, select_k.TEXT))
+
     evaluate = command("evaluate", _evaluate, "Compare labels with known classes.")
     evaluate.add_argument("labels", type=Path, help="labels (.csv, .npy)")
     evaluate.add_argument("--truth", type=Path, required=True, help="known classes")
@@ -228,6 +230,8 @@ def _cluster(arguments: argparse.Namespace) -> None:
     )
     making, finding = result.details["seconds"]
     made_of = f"{result.details['ensemble']}\n  made in {making:.2f} s"
+    if "selection" in result.details:
+        made_of = f"{result.details['selection']}\n{made_of}"
     _print(f"{made_of}\n{_tell(arguments, result, finding, example)}")
 
 
@@ -273,6 +277,16 @@ def _consensus(arguments: argparse.Namespace) -> None:
         ens = gpc.Ensemble.load(path)
     else:
         ens = gpc.Ensemble(data_files.read_partitions(path, arguments.header))
+    if n_clusters == cli_options.AUTO:
+        selection = gpc.select_n_clusters(
+            ens,
+            backend=arguments.backend,
+            n_jobs=arguments.n_jobs,
+            random_state=arguments.seed,
+            progress=_bar(arguments),
+        )
+        n_clusters = selection.n_clusters
+        _print(str(selection))
     began = time.perf_counter()
     result = gpc.consensus(
         ens,
@@ -286,6 +300,10 @@ def _consensus(arguments: argparse.Namespace) -> None:
     )
     seconds = time.perf_counter() - began
     _print(f"{ens}\n{_tell(arguments, result, seconds)}")
+
+
+def _select_k(arguments: argparse.Namespace) -> None:
+    _print(select_k.run(arguments, _bar(arguments)))
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
@@ -437,7 +455,8 @@ def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.n_init is not None:
         check_int("--n-init", arguments.n_init, 1)
     if arguments.n_clusters is not None:
-        check_int("--n-clusters", arguments.n_clusters, 1)
+        if arguments.n_clusters != cli_options.AUTO:
+            check_int("--n-clusters", arguments.n_clusters, 1)
     elif (
         not finds_n_clusters(gpc.METHODS[method])
         and getattr(arguments, "example", None) is None
