@@ -40,6 +40,7 @@ from gpu_consensus.methods.vote import vote
 from gpu_consensus.result import Consensus, ConvergenceWarning
 
 if TYPE_CHECKING:
+    from gpu_consensus import plot
     from gpu_consensus.estimator import ConsensusClustering
 
 __version__ = "0.1.0"
@@ -80,6 +81,7 @@ __all__ = [
     "lwgp",
     "mcla",
     "metrics",
+    "plot",
     "qmi",
     "sec",
     "supra",
@@ -89,11 +91,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the estimator on first use: scikit-learn takes a second to import."""
+    """Load on first use what takes its time, or what few need."""
     if name == "ConsensusClustering":
         from gpu_consensus.estimator import ConsensusClustering
 
         return ConsensusClustering
+    if name == "plot":
+        import gpu_consensus.plot as plot
+
+        return plot
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

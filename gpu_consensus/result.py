@@ -16,6 +16,10 @@ from gpu_consensus.backends.segments import present_marginals
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.html import html_table
+
+_SHOWN = 20  # clusters in a notebook, at most
+_QUICK = 1_000_000  # objects whose confidence is computed for a glance
 
 
 class ConvergenceWarning(UserWarning):
@@ -164,6 +168,23 @@ class Consensus:
                 "kcc for it."
             )
         return self.centroids
+
+    def _repr_html_(self) -> str:
+        """Describe the consensus in a notebook: its clusters, the largest first."""
+        labels = to_host(self.labels)
+        sizes = np.bincount(labels[labels >= 0], minlength=self.n_clusters)
+        known = "confidence" in self.__dict__ or len(labels) <= _QUICK
+        sure = self.confidence if known and self.centroids is not None else None
+        rows: list[tuple[str, ...]] = []
+        for k in np.argsort(-sizes, kind="stable")[:_SHOWN]:
+            mean = "" if sure is None else f"{sure[labels == k].mean():.3f}"
+            rows.append(
+                (str(k), f"{sizes[k]:,}", f"{sizes[k] / len(labels):.1%}", mean)
+            )
+        if len(sizes) > _SHOWN:
+            rows.append((f"and {len(sizes) - _SHOWN:,} more", "", "", ""))
+        columns = ["cluster", "objects", "share", "mean confidence"]
+        return html_table(repr(self), columns, rows)
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "not converged"

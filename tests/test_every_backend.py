@@ -24,6 +24,7 @@ LEFT_OUT = {
     "test_device_generation.py": "the device alone",
     "test_device_memory.py": "the device alone",
     "test_gpu.py": "the device alone",
+    "test_plot.py": "pictures of a result, which the backend does not change",
     "test_native_backend.py": "compiled loops alone",
     "test_quality.py": "tables of the benchmark, which names no backend",
     "test_quality_blobs.py": "tables of the benchmark, which names no backend",

@@ -141,7 +141,9 @@ ROOMS = (
     "methods",
     "cluster",
     "estimator",
+    "plot",
     "doctor",
+    "report",
     "accept",
     "cli",
 )
