@@ -37,6 +37,7 @@ from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
 from gpu_consensus.methods.usenc import usenc
 from gpu_consensus.methods.vote import vote
+from gpu_consensus.report import report
 from gpu_consensus.result import Consensus, ConvergenceWarning
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ __all__ = [
     "metrics",
     "plot",
     "qmi",
+    "report",
     "sec",
     "supra",
     "usenc",

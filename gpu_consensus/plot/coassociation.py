@@ -18,7 +18,7 @@ from gpu_consensus.plot.given import (
     sample,
 )
 from gpu_consensus.plot.picture import close_axes, open_axes
-from gpu_consensus.plot.style import FAINT, INK, MAP, colour_of, count, drawn, ink_on
+from gpu_consensus.plot.style import INK, MAP, colour_of, count, drawn, ink_on
 from gpu_consensus.util.checks import FloatArray
 
 MAX_OBJECTS = 1_500
@@ -80,8 +80,11 @@ def coassociation(
     image = ax.imshow(matrix, cmap=MAP, vmin=0, vmax=1, interpolation="antialiased")
     found, begin, size = np.unique(of, return_index=True, return_counts=True)
     _mark_clusters(ax, found, begin, size, len(rows))
+    below = ""
     if known is not None:
-        _draw_known(ax, known, rows, ens.n_samples)
+        shown, there = _draw_known(ax, known, rows, ens.n_samples)
+        which = f"the {shown} commonest of {there:,}" if shown < there else f"{shown}"
+        below = f" Below the map, objects of known labels: {which}."
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.03)
     bar.set_label("share of partitions")
     bar.outline.set_visible(False)
@@ -96,7 +99,8 @@ def coassociation(
         f"Heat map of {drawn_of} {count(ens.n_samples, 'object')}, ordered by cluster "
         "and confidence. Colour: share of the partitions that put two objects "
         f"together. Within clusters it is {inside:.2f} on average.{between} Blocks on "
-        "the diagonal are clusters; light outside of them means doubt."
+        "the diagonal are clusters; light outside of them means "
+        f"doubt.{below}"
     )
     return close_axes(
         ax,
@@ -177,8 +181,11 @@ def _mark_clusters(ax: Any, found: Any, begin: Any, size: Any, n: int) -> None:
     side.set_ylabel("cluster")
 
 
-def _draw_known(ax: Any, known: Any, rows: Objects, n_samples: int) -> None:
-    """Draw a line for each class below the map, with a mark for each object of it."""
+def _draw_known(ax: Any, known: Any, rows: Objects, n_samples: int) -> tuple[int, int]:
+    """Draw a line for each class below the map, with a mark for each object of it.
+
+    Returns how many classes are drawn, and how many there are.
+    """
     codes, classes = codes_of("known", known)
     if len(codes) != n_samples:
         raise ValueError(
@@ -190,8 +197,8 @@ def _draw_known(ax: Any, known: Any, rows: Objects, n_samples: int) -> None:
     shown = np.sort(np.argsort(-sizes, kind="stable")[:_MOST_CLASSES])
     shown = shown[sizes[shown] > 0]
     if not len(shown):
-        return
-    height = 0.045 * len(shown)
+        return 0, 0
+    height = 0.06 * len(shown)
     below = ax.inset_axes([0, -height - 0.02, 1, height])
     for line, c in enumerate(shown):
         at = np.flatnonzero(here == c)
@@ -202,7 +209,4 @@ def _draw_known(ax: Any, known: Any, rows: Objects, n_samples: int) -> None:
     below.set_yticks(range(len(shown)), [drawn(classes[c], 12) for c in shown])
     below.tick_params(left=False, labelsize="small")
     below.spines[:].set_visible(False)
-    more = int((sizes > 0).sum()) - len(shown)
-    if more:
-        note = f"and {more:,} more, with fewer objects"
-        below.set_xlabel(note, color=FAINT, fontsize="small")
+    return len(shown), int((sizes > 0).sum())

@@ -111,14 +111,14 @@ def pair_distribution(
             )
         )
     ax.axvspan(0.1, 0.9, color=PALE, alpha=0.35, linewidth=0)
-    ax.text(0.5, 0.02, "pairs in doubt", ha="center", va="bottom", fontsize="small")
+    ax.text(0.12, 0.02, "pairs in doubt", va="bottom", fontsize="small")
     ax.set(
         xlim=(-0.01, 1.01),
         ylim=(0, 1.02),
         xlabel="co-association of a pair",
         ylabel="share of pairs, cumulative",
     )
-    ax.legend(frameon=False, fontsize="small", loc="lower right", title=None)
+    ax.legend(frameon=False, fontsize="small", loc="lower right", handlelength=3.2)
     best = min(rows, key=lambda row: row[4])
     n_drawn = len(first)
     text = (

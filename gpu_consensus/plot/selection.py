@@ -15,6 +15,8 @@ _WORDS = {
     "stability": ("stability (1: always the same)", "Stability"),
     "gap": ("gap to a Gaussian of the same shape", "Gap"),
     "scatter": ("scatter within clusters, logarithm", "Scatter"),
+    "anmi": ("mean NMI with the partitions", "Agreement"),
+    "product": ("stability times mean NMI", "Stability times agreement"),
     "entropy": ("entropy of the co-association", "Entropy"),
     "pac": ("share of pairs in doubt (PAC)", "Pairs in doubt"),
 }
@@ -31,9 +33,9 @@ def selection(sel: Any, ax: Any = None, *, measure: str = "stability") -> Any:
     ax : Axes, optional
         Where to draw; a new figure by default.
     measure : str, default "stability"
-        A column of ``sel.table``. Where the table has ``<measure>_low`` and
-        ``<measure>_high``, or ``null_low`` and ``null_high`` for the scatter, they are
-        drawn as the band of the null.
+        A column of ``sel.table``, such as "stability", "gap" or "scatter", which has
+        the band of data without clusters (``scatter_low`` to ``scatter_high``); of
+        labels "product".
 
     Returns
     -------
@@ -49,7 +51,7 @@ def selection(sel: Any, ax: Any = None, *, measure: str = "stability") -> Any:
     ax = open_axes(ax)
     ax.plot(ks, values, "-", color=COLOURS[0], linewidth=1.5, zorder=2)
     others.discard(chosen)
-    _draw_band(ax, measure, ks, columns)
+    _draw_band(ax, measure, ks, columns, getattr(sel, "claim", "structure"))
     p = float(sel.p_value)
     verdict = (
         f"no structure (p = {p:.3g})" if chosen == 1 else f"{chosen} (p = {p:.3g})"
@@ -100,30 +102,32 @@ def table_columns(table: Any) -> dict[str, FloatArray]:
     return columns
 
 
-def _draw_band(ax: Any, measure: str, ks: FloatArray, columns: Any) -> None:
+def _draw_band(ax: Any, measure: str, ks: FloatArray, columns: Any, claim: str) -> None:
     """Draw the band of the null, or of the numbers that are as good as the best."""
-    for low, high in ((f"{measure}_low", f"{measure}_high"), ("null_low", "null_high")):
-        if low in columns and high in columns and measure != "stability":
-            ax.fill_between(
-                ks,
-                columns[low],
-                columns[high],
-                color=PALE,
-                alpha=0.7,
-                linewidth=0,
-                hatch="...",
-                edgecolor="white",
-                label="without clusters (null)",
-            )
-            return
+    low, high = f"{measure}_low", f"{measure}_high"
+    if low in columns and high in columns:
+        ax.fill_between(
+            ks,
+            columns[low],
+            columns[high],
+            color=PALE,
+            alpha=0.7,
+            linewidth=0,
+            label="data without clusters (null), 95%",
+        )
+        return
     if measure == "gap":
         ax.axhline(0, color=FAINT, linewidth=1, linestyle="--", label="no clusters")
         return
-    if measure == "stability" and np.isfinite(columns[measure]).any():
+    bounds = {"stability": (1.0, 0.03)} if claim == "structure" else {}
+    bounds["product"] = (0.97, 0.0)
+    if measure in bounds and np.isfinite(columns[measure]).any():
+        factor, less = bounds[measure]
         best = float(np.nanmax(columns[measure]))
-        ax.axhspan(best - 0.03, best, color=PALE, alpha=0.7, linewidth=0)
-        ax.axhline(best - 0.03, color=FAINT, linewidth=0.8, linestyle="--")
-        ax.plot([], [], "--", color=FAINT, linewidth=0.8, label="0.03 below the best")
+        bound = factor * best - less
+        ax.axhspan(bound, best, color=PALE, alpha=0.7, linewidth=0)
+        words = "0.03 below the best" if less else "0.97 of the best"
+        ax.axhline(bound, color=FAINT, linewidth=0.8, linestyle="--", label=words)
 
 
 def _draw_points(

@@ -53,11 +53,12 @@ def ink_on(colour: Any) -> str:
     return "white" if light < 0.179 else "black"
 
 
-def clean(name: Any, longest: int = _LONGEST) -> str:
+def clean(name: Any, longest: int = _LONGEST, *, lines: bool = False) -> str:
     r"""Return a name that others gave, fit to be shown: one line, not too long.
 
     Control characters, and those that turn the direction of the text around them,
-    become U+FFFD; of more than ``longest`` characters the middle is left out.
+    become U+FFFD; of more than ``longest`` characters the middle is left out. With
+    ``lines`` text may have several.
 
     Examples
     --------
@@ -71,7 +72,10 @@ def clean(name: Any, longest: int = _LONGEST) -> str:
         text = f"{text[: 2 * longest]}\0{text[-longest:]}"
     kept = []
     stacked = 0
-    for character in " ".join(text.split()):
+    for character in text.strip():
+        if character.isspace():
+            kept.append("\n" if lines and character == "\n" else " ")
+            continue
         kind = unicodedata.category(character)
         stacked = stacked + 1 if kind in ("Mn", "Me") else 0
         if stacked > 2:

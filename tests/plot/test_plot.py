@@ -8,20 +8,27 @@ import numpy as np
 import pytest
 from hostile_names import HOSTILE
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 import gpu_consensus as gpc
 from gpu_consensus.plot import style
+from gpu_consensus.report.svg import new_axes
 
+COLUMNS = (
+    *("n_clusters", "stability", "gap"),
+    *("scatter", "scatter_low", "scatter_high", "p", "pac"),
+)
 SELECTION = SimpleNamespace(
     n_clusters=3,
     reason="3 is the stable number of clusters with the largest gap.",
     table=[
-        {"n_clusters": 2, "stability": 0.99, "gap": 0.2, "p": 0.025, "pac": 0.1},
-        {"n_clusters": 3, "stability": 0.98, "gap": 0.5, "p": 0.025, "pac": 0.0},
-        {"n_clusters": 4, "stability": 0.70, "gap": 0.4, "p": 0.025, "pac": None},
+        dict(zip(COLUMNS, row, strict=True))
+        for row in (
+            (2, 0.99, 0.2, 5.0, 5.5, 6.5, 0.025, 0.1),
+            (3, 0.98, 0.5, 4.0, 5.2, 6.0, 0.025, 0.0),
+            (4, 0.70, 0.4, 3.9, 4.9, 5.6, 0.025, None),
+        )
     ],
     p_value=0.025,
     alternatives=[2],
@@ -47,7 +54,8 @@ def ens(result):
 
 
 def axes():
-    return Figure(figsize=(4.4, 3.8), layout="constrained").subplots()
+    """Axes as a report has them: the smallest that have to do."""
+    return new_axes()
 
 
 def draw(ax):
@@ -59,6 +67,7 @@ def draw(ax):
 def every_picture(X, known, ens, res):
     yield gpc.plot.selection(SELECTION, axes())
     yield gpc.plot.selection(SELECTION, axes(), measure="gap")
+    yield gpc.plot.selection(SELECTION, axes(), measure="scatter")
     yield gpc.plot.pair_distribution(ens, axes())
     yield gpc.plot.coassociation(ens, res, axes(), known=known)
     yield gpc.plot.cluster_tree({2: ens.labels[:, 0], 3: res}, axes(), chosen=3)
@@ -239,6 +248,16 @@ def test_selection_says_what_was_chosen():
     assert "chosen: 3 (p = 0.025)" in words
     assert "alternative" in words
     assert gpc.plot.table_of(ax)[1][2][-1] == ""  # a PAC that is not known
+    assert "0.03 below the best" in words
+    ax = draw(gpc.plot.selection(SELECTION, axes(), measure="scatter"))
+    words = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "data without clusters (null), 95%" in words
+    agreed = {"table": [{"n_clusters": 3, "product": 0.9}], "claim": "agreement"}
+    ax = gpc.plot.selection(
+        SimpleNamespace(**{**vars(SELECTION), **agreed}), axes(), measure="product"
+    )
+    words = [text.get_text() for text in draw(ax).get_legend().get_texts()]
+    assert "0.97 of the best" in words
     nothing = SimpleNamespace(**{**vars(SELECTION), "n_clusters": 1, "p_value": 0.4})
     ax = draw(gpc.plot.selection(nothing, axes()))
     assert "no structure (p = 0.4)" in gpc.plot.text_of(ax)
