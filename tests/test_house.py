@@ -142,7 +142,9 @@ ROOMS = (
     "select",
     "cluster",
     "estimator",
+    "plot",
     "doctor",
+    "report",
     "accept",
     "cli",
 )

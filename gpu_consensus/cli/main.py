@@ -30,6 +30,7 @@ import gpu_consensus as gpc
 from gpu_consensus import backends, examples
 from gpu_consensus.backends.device_errors import DeviceLostError
 from gpu_consensus.cli import options as cli_options
+from gpu_consensus.cli import report as cli_report
 from gpu_consensus.cli import select_k, signals
 from gpu_consensus.ensemble import data_files, storage
 from gpu_consensus.ensemble.encoding import encode
@@ -81,6 +82,7 @@ def _main(argv: Sequence[str] | None) -> int:
         try:
             with contextlib.redirect_stdout(shown):
                 arguments = _parser().parse_args(given)
+                arguments.words = given
         except SystemExit as stop:
             _print(shown.getvalue().rstrip("\n"))
             return int(stop.code or 0)
@@ -149,6 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_options.add_features(cluster)
     cli_options.add_generation(cluster)
     cli_options.add_consensus(cluster)
+    cli_report.add_options(cluster)
 
     generate = command("generate", _generate, "Features to an ensemble of partitions.")
     cli_options.add_features(generate)
@@ -165,6 +168,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     cli_options.add_header(consensus)
     cli_options.add_consensus(consensus)
+    cli_report.add_options(consensus)
+    cli_report.add_command(command, _print)
 
     select_k.add_options(command("select-k", _select_k, select_k.TEXT))
 
@@ -232,7 +237,8 @@ def _cluster(arguments: argparse.Namespace) -> None:
     made_of = f"{result.details['ensemble']}\n  made in {making:.2f} s"
     if "selection" in result.details:
         made_of = f"{result.details['selection']}\n{made_of}"
-    _print(f"{made_of}\n{_tell(arguments, result, finding, example)}")
+    told = _tell(arguments, result, finding, example)
+    _print(f"{made_of}\n{told}{cli_report.write(arguments, result, X, example)}")
 
 
 def _generate(arguments: argparse.Namespace) -> None:
@@ -299,7 +305,8 @@ def _consensus(arguments: argparse.Namespace) -> None:
         **options,
     )
     seconds = time.perf_counter() - began
-    _print(f"{ens}\n{_tell(arguments, result, seconds)}")
+    told = _tell(arguments, result, seconds)
+    _print(f"{ens}\n{told}{cli_report.write(arguments, result)}")
 
 
 def _select_k(arguments: argparse.Namespace) -> None:
@@ -463,6 +470,7 @@ def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
     ):
         raise ValueError("--n-clusters is missing; say how many clusters you want.")
     backends.choose_backend(arguments.backend, None, arguments.n_jobs)
+    cli_report.check(arguments)
     path = arguments.output
     if path is not None:
         if path.suffix.lower() not in (".csv", ".npy"):
