@@ -94,7 +94,26 @@ static void cells_part(world* w, int64_t begin, int64_t end, char* scratch) {
     (void)begin, (void)end;
     gpc_merge_cells(w->variant, w->counts, cells_of(w), cells_of(w), w->offsets,
                     w->s.n_partitions, w->weights, w->whole, 2 * w->s.n_samples,
-                    w->under, left_of(w), w->name, w->joined, scratch);
+                    w->under, left_of(w), w->name, scratch);
+}
+
+static int prepare_settling(world* w) {
+    if (left_of(w) < 2 || !prepare_cells(w)) return 0; /* nowhere else to go */
+    for (int64_t a = 0; a < cells_of(w); ++a) /* every fourth has no cluster yet */
+        w->name[a] = a % 4 == 3 && a >= left_of(w) ? -1 : a % left_of(w);
+    return 1;
+}
+
+static int64_t settling_room(const world* w) {
+    return gpc_settle_cells_scratch(cells_of(w), w->n_rows, w->s.n_partitions,
+                                    left_of(w));
+}
+
+static void settling_part(world* w, int64_t begin, int64_t end, char* scratch) {
+    (void)begin, (void)end;
+    gpc_settle_cells(w->variant, w->counts, cells_of(w), cells_of(w), w->offsets,
+                     w->s.n_partitions, w->weights, w->whole, 2 * w->s.n_samples,
+                     w->under, left_of(w), 3, w->name, w->joined, scratch);
 }
 
 static int64_t cells_lookups(const world* w) {
@@ -119,7 +138,29 @@ static int64_t cells_lookups(const world* w) {
      cells_lookups,           \
      "pair of cells and partition"}
 
-/* linkages by their number in merge.c, kinds by theirs in merge_cells.c */
-const kernel_case merge_cases[] = {
-    MERGE("average", 0), MERGE("sum", 1),    MERGE("single", 2), MERGE("complete", 3),
-    CELLS("entropy", 0), CELLS("square", 1), CELLS("root", 2),   {0}};
+#define SETTLING(label, variant) \
+    {"settle_cells",             \
+     label,                      \
+     variant,                    \
+     prepare_settling,           \
+     one,                        \
+     settling_room,              \
+     settling_part,              \
+     NULL,                       \
+     0,                          \
+     0,                          \
+     cells_lookups,              \
+     "pair of cells and partition"}
+
+/* linkages by their number in merge.c, kinds by theirs in cells.h */
+const kernel_case merge_cases[] = {MERGE("average", 0),
+                                   MERGE("sum", 1),
+                                   MERGE("single", 2),
+                                   MERGE("complete", 3),
+                                   CELLS("entropy", 0),
+                                   CELLS("square", 1),
+                                   CELLS("root", 2),
+                                   SETTLING("entropy", 0),
+                                   SETTLING("square", 1),
+                                   SETTLING("root", 2),
+                                   {0}};

@@ -8,6 +8,7 @@ loop          reference
 ============  ==========================================
 prices        ``loop.exact_step.numpy_prices``
 merge_cells   ``loop.merging.numpy_merge_cells``
+settle_cells  ``loop.settling.numpy_settle_cells``
 ipc_sweep     ``methods.ipc.sweep_objects``
 tilo_sweep    ``feedback.tilo.sweep``
 climber       ``methods.climbs.numpy_climber``

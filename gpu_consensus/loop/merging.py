@@ -8,6 +8,7 @@ block or worker. A merge of cells a and b costs
 
 with the totals n mu(m) of the rule. For entropies sums are those of whole numbers, for
 squares they are products of counts, and any other rule is asked for its objective.
+Then cells move on to where they cost least (:mod:`settling`).
 """
 
 from __future__ import annotations
@@ -23,9 +24,16 @@ from gpu_consensus.backends.log2 import x_log2_x
 from gpu_consensus.backends.protocol import Counts
 from gpu_consensus.backends.segments import Segments
 from gpu_consensus.loop.rule import Rule
+from gpu_consensus.loop.settling import (
+    SWEEPS,
+    add_cells,
+    numpy_settle_cells,
+    settle_any,
+)
 from gpu_consensus.util.checks import FloatArray, IntArray
 
 _BITS = 52  # of x log2 x in whole numbers: float64 holds it
+_FIRST = 2  # cells per cluster that are merged, the largest; the others join them
 _PAIRS = 1 << 22  # counts of pairs that are in memory together
 
 Costs = Callable[[int, IntArray], FloatArray]
@@ -35,8 +43,8 @@ Costs = Callable[[int, IntArray], FloatArray]
 class Merged(NamedTuple):
     """Clusters that cells were merged to.
 
-    ``cluster_of`` (M,) is the cluster of each cell, 0 .. K - 1 in the order of their
-    lowest cells; ``counts`` (S, K) are those of the clusters.
+    ``cluster_of`` (M,) is the cluster of each cell, 0 .. K - 1; ``counts`` (S, K) are
+    those of the clusters.
     """
 
     cluster_of: IntArray
@@ -46,7 +54,7 @@ class Merged(NamedTuple):
 def merge_cells(
     rule: Rule, counts: Counts, absent: Counts | None, n_clusters: int
 ) -> Merged:
-    """Merge cells to clusters.
+    """Merge cells to clusters, and settle them.
 
     Parameters
     ----------
@@ -61,8 +69,13 @@ def merge_cells(
     merging, n_cells = rule.merging, counts.shape[1]
     if n_cells <= n_clusters:
         return Merged(np.arange(n_cells), counts)
+    first = min(n_cells, _FIRST * n_clusters)
+    name = np.full(n_cells, -1)
     if merging is None:
-        return _merge_any(rule, counts, absent, n_clusters)
+        gone = None if absent is None else absent[:, :first]
+        name[:first] = _merge_any(rule, counts[:, :first], gone, n_clusters)
+        name = settle_any(rule, counts, absent, name, n_clusters)
+        return Merged(name, add_cells(counts, name, n_clusters))
     whole = np.empty(0, dtype=np.int64)
     below = np.zeros((len(merging.weights), counts.shape[1]), dtype=np.int64)
     if merging.kind == "entropy":
@@ -71,16 +84,12 @@ def merge_cells(
     elif merging.kind == "square":
         below = merging.below(counts, absent)
     merge = fastest("merge_cells", numpy_merge_cells)
+    settle = fastest("settle_cells", numpy_settle_cells)
+    offsets, weights = merging.segments.offsets, merging.weights
+    kind, some, under = merging.kind, counts[:, :first], below[:, :first]
+    name[:first] = merge(kind, some, offsets, weights, whole, under, n_clusters)
     return Merged(
-        *merge(
-            merging.kind,
-            counts,
-            merging.segments.offsets,
-            merging.weights,
-            whole,
-            below,
-            n_clusters,
-        )
+        *settle(kind, counts, offsets, weights, whole, below, name, n_clusters, SWEEPS)
     )
 
 
@@ -92,8 +101,8 @@ def numpy_merge_cells(
     whole: IntArray,
     below: IntArray,
     n_clusters: int,
-) -> tuple[IntArray, Counts]:
-    """Return the cluster of each cell, (M,), and the counts of clusters, (S, K).
+) -> IntArray:
+    """Return the cluster of each cell, (M,), 0 .. K - 1 by their lowest cells.
 
     Parameters
     ----------
@@ -135,7 +144,7 @@ def _merge_entropies(
     weights: FloatArray,
     whole: IntArray,
     n_clusters: int,
-) -> Merged:
+) -> IntArray:
     segments = Segments(offsets)
     n = segments.present(counts)
     size = segments.sum(n)
@@ -158,7 +167,7 @@ def _merge_entropies(
         n[:, x] += n[:, y]
         size[:, x] += size[:, y]
 
-    return _merge(counts, n_clusters, costs, join)
+    return _merge(counts.shape[1], n_clusters, costs, join)
 
 
 def _merge_squares(
@@ -168,7 +177,7 @@ def _merge_squares(
     weights: FloatArray,
     below: IntArray,
     n_clusters: int,
-) -> Merged:
+) -> IntArray:
     """Merge by the sums A of squared counts: A / below, or the root of A."""
     segments, n_cells = Segments(offsets), counts.shape[1]
     n = segments.present(counts).astype(np.float64)
@@ -199,12 +208,12 @@ def _merge_squares(
         products[:, :, x] += products[:, :, y]
         under[:, x] += under[:, y]
 
-    return _merge(counts, n_clusters, costs, join)
+    return _merge(counts.shape[1], n_clusters, costs, join)
 
 
 def _merge_any(
     rule: Rule, counts: Counts, absent: Counts | None, n_clusters: int
-) -> Merged:
+) -> IntArray:
     """Merge by the objective of any rule.
 
     It is a constant less the totals of the clusters: that of one cluster, as if it were
@@ -239,14 +248,13 @@ def _merge_any(
             without = gone[:, [x]]
         alone[x] = objective(n[:, [x]], without)[0]
 
-    return _merge(counts, n_clusters, costs, join)
+    return _merge(counts.shape[1], n_clusters, costs, join)
 
 
 def _merge(
-    counts: Counts, n_clusters: int, costs: Costs, join: Callable[[int, int], None]
-) -> Merged:
+    n_cells: int, n_clusters: int, costs: Costs, join: Callable[[int, int], None]
+) -> IntArray:
     """Merge the pair of least cost, ties to the lowest, until so many are left."""
-    n_cells = counts.shape[1]
     table = np.full((n_cells, n_cells), np.inf)
     for a in range(n_cells - 1):
         table[a, a + 1 :] = costs(a, np.arange(a + 1, n_cells))
@@ -262,13 +270,4 @@ def _merge(
         above = others > x
         table[x, others[above]] = cost[above]
         table[others[~above], x] = cost[~above]
-    cluster_of = np.unique(name, return_inverse=True)[1].ravel()
-    return Merged(cluster_of, add_cells(counts, cluster_of, n_clusters))
-
-
-def add_cells(counts: Counts, cluster_of: IntArray, n_clusters: int) -> Counts:
-    """Add the counts (..., M) of cells up to those of their clusters, (..., K)."""
-    total = np.zeros((*counts.shape[:-1], n_clusters), dtype=np.int64)
-    for cell, k in enumerate(cluster_of.tolist()):
-        total[..., k] += counts[..., cell]
-    return total
+    return np.asarray(np.unique(name, return_inverse=True)[1].ravel())

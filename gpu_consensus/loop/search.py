@@ -21,13 +21,14 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.host_loops import for_each
 from gpu_consensus.backends.numpy import smallest_unsigned
-from gpu_consensus.loop.exact_step import half_edge, price_tables
+from gpu_consensus.loop.exact_step import price_tables
 from gpu_consensus.loop.lloyd import fill_empty
 from gpu_consensus.loop.local_rows import LocalRows
-from gpu_consensus.loop.merging import add_cells, merge_cells
+from gpu_consensus.loop.merging import merge_cells
 from gpu_consensus.loop.rows import Tally
 from gpu_consensus.loop.rule import Rule, tables_of
 from gpu_consensus.loop.searching import Searching
+from gpu_consensus.loop.settling import add_cells
 from gpu_consensus.util.checks import FloatArray, IntArray
 
 POPULATION = 10
@@ -36,7 +37,6 @@ MOST_OBJECTS = 200_000
 """Search beyond looks at a sample of so many objects."""
 _CELLS = 4  # per cluster, that are kept of an overlay
 _CELLS_ANY = 2  # where merges ask the objective itself, which takes long
-_EXACT_TRIES = 1  # a second one, with half the moves, ends no lower
 _FALL = 1e-4  # of the objective, that is worth another generation
 _SAME = 1e-9  # objectives that are closer are of the same answer
 
@@ -140,7 +140,9 @@ class Search:
                 np.random.SeedSequence(seed.entropy, spawn_key=key)
             )
             overlays = self._pairs(population, rng, state.with_partitions)
-            children = self._children(overlays)
+            full = len(population.objective) == POPULATION
+            worst = float(population.objective[-1]) if full else np.inf
+            children = self._children(overlays, worst)
             everyone = self.joined([population, children])
             chosen = self._fittest(everyone)
             population = self._chosen(everyone, chosen)
@@ -187,16 +189,17 @@ class Search:
     def _answer(self, population: Answers, a: int) -> tuple[Any, int]:
         return population.assignment[a], self.rows.n_clusters
 
-    def _children(self, overlays: list[Any]) -> Answers:
+    def _children(self, overlays: list[Any], most: float = np.inf) -> Answers:
         parts = []
         for begin in range(0, len(overlays), self.together):
-            parts.append(self._merged(overlays[begin : begin + self.together]))
+            some = overlays[begin : begin + self.together]
+            parts.append(self._merged(some, most))
         return self.joined(parts)
 
-    def _merged(self, overlays: list[Any]) -> Answers:
+    def _merged(self, overlays: list[Any], most: float) -> Answers:
         """Keep the largest cells of each overlay, merge them to K, and look around."""
-        xp, n_clusters, most = self.backend.xp, self.rows.n_clusters, self.n_cells
-        kind = smallest_unsigned(most)
+        xp, n_clusters, n_cells = self.backend.xp, self.rows.n_clusters, self.n_cells
+        kind = smallest_unsigned(n_cells)
         shape = (len(overlays), self.rows.blocks.n_samples)
         cells = xp.empty(shape, dtype=kind)
         kept = []
@@ -204,7 +207,7 @@ class Search:
             number, cell_of = self._cells(layers)
             kept.append(number)
             row[...] = cell_of
-        counts, absent = self.rows.count_cells(cells, most)
+        counts, absent = self.rows.count_cells(cells, n_cells)
         merged: list[Any] = [None] * len(overlays)
 
         def merge(c: int) -> None:
@@ -217,7 +220,7 @@ class Search:
         for row, cell_of, (name, _), (_, rng) in zip(
             assignment, cells, merged, overlays, strict=True
         ):
-            cluster_of = np.full(most + 1, n_clusters, dtype=assignment.dtype)
+            cluster_of = np.full(n_cells + 1, n_clusters, dtype=assignment.dtype)
             cluster_of[: len(name)] = name
             row[...] = self.backend.to_device(cluster_of)[cell_of]
             found = int(name.max(initial=-1)) + 1
@@ -227,7 +230,8 @@ class Search:
                 row[self.backend.to_device(alone)] = self.backend.to_device(clusters)
         if min(kept) < n_clusters:
             self.rows.start(assignment)
-            return self._local(self.rows.take(list(range(len(assignment)))))
+            tally = self.rows.take(list(range(len(assignment))))
+            return self._local(tally, most)
         gone = None
         if absent is not None:
             gone = np.stack(
@@ -238,7 +242,7 @@ class Search:
                 axis=1,
             )
         known = np.stack([total for _, total in merged], axis=1)
-        return self._local(self.rows.place(assignment, known, gone))
+        return self._local(self.rows.place(assignment, known, gone), most)
 
     def _cells(self, layers: list[tuple[Any, int]]) -> tuple[int, Any]:
         """Number the largest cells where layers meet; return how many, and (n,)."""
@@ -259,11 +263,12 @@ class Search:
         place[order] = np.arange(len(order))
         return len(order), self.backend.to_device(place)[cell]
 
-    def _local(self, tally: Tally) -> Answers:
+    def _local(self, tally: Tally, most: float = np.inf) -> Answers:
         """Make one smoothed step and one exact one with the restarts at work.
 
         A step that does not lower the objective is taken back. Rules without an exact
-        step make a second plain one.
+        step make a second plain one. Where the objective is above ``most`` after the
+        first, there is no exact step.
         """
         rows, rule, backend = self.rows, self.rule, self.backend
         active = list(range(len(tally.sizes)))
@@ -285,38 +290,28 @@ class Search:
             tally = rows.step(table, row_table)
             fill_empty(rows, backend.xp, active, tally, table, row_table)
             tally = self._judge(active, tally, objective)
-        if rule.refinement is not None and rows.n_clusters > 1:
-            self._exact(active, tally, objective)
-        return Answers(rows.held(active), objective)
+        found = rows.held(active)
+        near = [q for q in active if objective[q] <= most]
+        if rule.refinement is not None and rows.n_clusters > 1 and near:
+            objective[near] = self._exact(near, objective[near])
+            found[self.backend.to_device(np.array(near))] = rows.held(near)
+        return Answers(found, objective)
 
-    def _exact(self, active: list[int], tally: Tally, objective: FloatArray) -> None:
+    def _exact(self, near: list[int], objective: FloatArray) -> FloatArray:
+        """Make an exact step with some of the restarts; return the objectives."""
         assert self.rule.refinement is not None
-        least = np.zeros(len(active), dtype=np.float32)
-        for _ in range(_EXACT_TRIES):
-            enter, stay = price_tables(
-                self.rule.refinement, tally.counts, tally.sizes, self.n_threads
-            )
-            there = self.backend.to_device
-            after = self.rows.step(there(enter), None, there(stay), least)
-            found = self.rule.objective(after.counts, after.absent)
-            worse = ~(found < objective) | ~after.sizes.all(axis=1)
-            objective[~worse] = found[~worse]
-            edges = [
-                half_edge(self.rows.gains(q), least[q])
-                if worse[q] and after.moved[q]
-                else None
-                for q in active
-            ]
-            undone = [q for q in active if worse[q] and after.moved[q]]
-            if undone:
-                self.rows.back(undone)
-            if not any(edge is not None for edge in edges):
-                return
-            # who has moved waits, so that the second try is of the others alone
-            least = np.array(
-                [np.inf if edge is None else edge for edge in edges], dtype=np.float32
-            )
-            tally = self.rows.take(active)
+        tally, there = self.rows.take(near), self.backend.to_device
+        enter, stay = price_tables(
+            self.rule.refinement, tally.counts, tally.sizes, self.n_threads
+        )
+        least = np.zeros(len(near), dtype=np.float32)
+        after = self.rows.step(there(enter), None, there(stay), least)
+        found = self.rule.objective(after.counts, after.absent)
+        falls = (found < objective) & after.sizes.all(axis=1)
+        undone = [near[a] for a in np.flatnonzero(~falls & (after.moved > 0))]
+        if undone:
+            self.rows.back(undone)
+        return np.where(falls, found, objective)
 
     def _judge(self, active: list[int], tally: Tally, objective: FloatArray) -> Tally:
         found = self.rule.objective(tally.counts, tally.absent)

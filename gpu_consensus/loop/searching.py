@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 _LARGE = 5000  # objects from which on fewer generations do
+_PATIENCE = 2  # generations without a fall
 
 
 @dataclass
@@ -56,4 +57,4 @@ def n_generations(search: bool | str | int, n_samples: int) -> Searching:
     """
     small = n_samples < _LARGE
     most = (16 if small else 8) if search == "auto" else int(search)
-    return Searching(most, 4 if small else 3)
+    return Searching(most, _PATIENCE)

@@ -216,7 +216,7 @@ class KccRule(Rule):
         return KccRule(sample, self.formula, self.weights, label_sums=self._label_sums)
 
     def _sizes(self, counts: Counts, absent: Counts | None) -> IntArray:
-        return self.segments.sum(self.segments.present(counts))
+        return self.segments.sum(counts) - counts[self.segments.missing]
 
     def _normalise(self, weights: FloatArray) -> FloatArray:
         share = np.abs(self.baseline) / np.maximum(self.present, 1)

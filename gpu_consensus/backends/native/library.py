@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 6
+ABI = 7
 """What the signatures below belong to: ``GPC_ABI`` of native.h."""
 FOLDER = Path(__file__).parent
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -52,8 +52,10 @@ _SIGNATURES = {
     "climb": ("v", "piiippippiiiipippppp"),
     "prices": ("v", "ipppdpiiiippip"),
     "prices_scratch": ("i", "i"),
-    "merge_cells": ("i", "ipiipippipippp"),
+    "merge_cells": ("i", "ipiipippipipp"),
     "merge_cells_scratch": ("i", "iiii"),
+    "settle_cells": ("i", "ipiipippipiippp"),
+    "settle_cells_scratch": ("i", "iiii"),
     "tilo_sweep": ("i", "pippppip"),
     "kmeans_nearest": ("v", "ipipiiiipp"),
     "kmeans_nearest_scratch": ("i", "iii"),

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.backends.native.cells import merge_cells as merge_cells
+from gpu_consensus.backends.native.cells import settle_cells as settle_cells
 from gpu_consensus.backends.native.kmeans import draw_starts as draw_starts
 from gpu_consensus.backends.native.kmeans import lloyd_starts as lloyd_starts
 from gpu_consensus.backends.native.kmeans import nearest_rows as nearest_rows
@@ -30,8 +32,6 @@ from gpu_consensus.backends.native.threads import over, scratch
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts, Offsets, Table
 from gpu_consensus.util.checks import FloatArray, IntArray
 
-MERGES = ("entropy", "square", "root")
-"""What ``merge_cells`` knows, as in merge_cells.c."""
 UTILITIES = ("c", "h", "cos")
 """What ``prices`` knows, as in prices.c."""
 LINKAGES = ("average", "sum", "single", "complete")
@@ -104,74 +104,6 @@ def prices(
         as_protocol(enter, n_restarts, n_clusters),
         as_protocol(stay, n_restarts, n_clusters),
     )
-
-
-def _has_lines(counts: Counts, n_rows: int) -> bool:
-    """Whether rows have no gaps within, though perhaps between them."""
-    far, near = counts.strides if counts.ndim == 2 else (0, 0)
-    return (
-        counts.dtype == np.int64
-        and counts.flags.aligned
-        and len(counts) == n_rows
-        and near == 8
-        and far % 8 == 0
-        and far >= 8 * counts.shape[1]
-    )
-
-
-def merge_cells(
-    kind: str,
-    counts: Counts,
-    offsets: Offsets,
-    weights: FloatArray,
-    whole: IntArray,
-    below: IntArray,
-    n_clusters: int,
-) -> tuple[IntArray, Counts]:
-    """See ``numpy_merge_cells`` of merging."""
-    call, n_partitions = load().call, len(offsets) - 1
-    n_rows, n_cells = int(offsets[-1]), counts.shape[-1]
-    if not _has_lines(counts, n_rows):
-        counts = dense("counts", counts, np.int64, (n_rows, None))
-    check_offsets("offsets", offsets, n_rows)
-    weights = dense("weights", weights, np.float64, (n_partitions,))
-    whole = dense("whole", whole, np.int64, (None,))
-    # a copy, which is changed
-    under = np.array(below, dtype=np.float64, order="C")
-    check_array("below", under, np.float64, (n_partitions, n_cells))
-    if not 1 <= n_clusters <= n_cells:
-        raise ValueError(
-            f"n_clusters={n_clusters} should be 1 to {n_cells}, the cells of counts."
-        )
-    number = MERGES.index(kind)
-    most = min(len(whole) if kind == "entropy" else 2**31, 2**31) - 1
-    name = np.empty(n_cells, dtype=np.int64)
-    merged = np.empty((n_rows, n_clusters), dtype=np.int64)
-    memory, place = scratch(
-        call.merge_cells_scratch(number, n_cells, n_rows, n_partitions)
-    )
-    done = call.merge_cells(
-        number,
-        address(counts),
-        counts.strides[0] // 8,
-        n_cells,
-        address(offsets),
-        n_partitions,
-        address(weights),
-        address(whole),
-        most,
-        address(under),
-        n_clusters,
-        address(name),
-        address(merged),
-        place,
-    )
-    del memory
-    if not done:
-        raise ValueError(
-            "counts should be 0 or more, and whole reach to twice their sum."
-        )
-    return np.unique(name, return_inverse=True)[1].ravel(), merged
 
 
 def ipc_sweep(

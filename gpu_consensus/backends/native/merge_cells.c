@@ -12,9 +12,7 @@
    made anew. Only labels that both have add something to them, and few cells have a
    label: every label keeps a list of them, and every cell one of its labels. Sums
    within a partition are those of whole numbers, and partitions are added in order. */
-#include "native.h"
-
-enum { ENTROPY, SQUARE, ROOT };
+#include "cells.h"
 
 enum { MOST_PRODUCTS = 1 << 23 }; /* that are kept: 64 MB */
 
@@ -39,12 +37,6 @@ typedef struct {
 
 GPC_INLINE int64_t growth(const int64_t* g, int64_t x, int64_t y) {
     return g[x + y] - g[x] - g[y];
-}
-
-GPC_INLINE double total_of(const int64_t kind, double square, double below) {
-    if (kind == ROOT) return __builtin_sqrt(square);
-    const double share = square / (below > 0 ? below : 1);
-    return below > 0 ? share : 0;
 }
 
 static void set_total(const cells* all, int64_t i, int64_t a) {
@@ -273,16 +265,15 @@ GPC_API int64_t gpc_merge_cells_scratch(int64_t kind, int64_t n_cells, int64_t n
    n_clusters.
 
    whole: g in whole numbers at every x up to `most`, for entropies; below (r, M): z,
-   for squares, changed. name (M): the cell that each has gone into, the lowest of them;
-   merged (S, n_clusters): the counts of these cells, in their order. n_clusters <= M.
-   Returns 0, and does nothing, if a count is negative or twice those of a partition are
-   more than `most` (a cell is added to itself too). */
+   for squares, changed. name (M): the cluster of each cell, 0 .. n_clusters - 1 in the
+   order of their lowest cells. n_clusters <= M. Returns 0, and does nothing, if a count
+   is negative or twice those of a partition are more than `most` (a cell is added to
+   itself too). */
 GPC_API int64_t gpc_merge_cells(int64_t kind, const int64_t* counts, int64_t line,
                                 int64_t n_cells, const int64_t* offsets,
                                 int64_t n_partitions, const double* weights,
                                 const int64_t* whole, int64_t most, double* below,
-                                int64_t n_clusters, int64_t* name, int64_t* merged,
-                                void* scratch) {
+                                int64_t n_clusters, int64_t* name, void* scratch) {
     const int64_t n_rows = offsets[n_partitions], r = n_partitions;
     const int64_t products = n_products(kind, n_cells, n_partitions);
     double *costs = scratch, *cost = costs + n_cells * n_cells; /* (M, M), of a < b */
@@ -344,10 +335,6 @@ GPC_API int64_t gpc_merge_cells(int64_t kind, const int64_t* counts, int64_t lin
     int64_t* place = all.shared; /* of each cell, among the clusters */
     for (int64_t a = 0, k = 0; a < n_cells; ++a)
         place[a] = name[a] == a ? k++ : place[name[a]];
-    for (int64_t s = 0; s < n_rows; ++s) {
-        int64_t* row = merged + s * n_clusters;
-        memset(row, 0, (size_t)n_clusters * 8);
-        for (int64_t a = 0; a < n_cells; ++a) row[place[a]] += counts[s * line + a];
-    }
+    memcpy(name, place, (size_t)n_cells * 8);
     return 1;
 }
