@@ -16,7 +16,7 @@ _WORDS = {
     "gap": ("gap to a Gaussian of the same shape", "Gap"),
     "scatter": ("scatter within clusters, logarithm", "Scatter"),
     "anmi": ("mean NMI with the partitions", "Agreement"),
-    "product": ("stability times mean NMI", "Stability times agreement"),
+    "product": ("stability times mean NMI", "Product"),
     "entropy": ("entropy of the co-association", "Entropy"),
     "pac": ("share of pairs in doubt (PAC)", "Pairs in doubt"),
 }
@@ -67,7 +67,7 @@ def selection(sel: Any, ax: Any = None, *, measure: str = "stability") -> Any:
     listed = ", ".join(str(k) for k in sorted(others)) or "none"
     text = (
         f"{title} for {int(ks[0])} to {int(ks[-1])} clusters. Chosen: {verdict}. "
-        f"Alternatives: {listed}. {sel.reason}"
+        f"Alternatives: {listed}."
     )
     names = [name for name in _K_NAMES if name in columns][:1] + measures
     rows = [

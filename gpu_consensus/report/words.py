@@ -99,7 +99,8 @@ def number(
 ) -> list[str]:
     """Say why there are so many clusters."""
     if selection is not None:
-        lines = [clean(selection.reason, 1_000)]
+        reason = clean(selection.reason, 1_000)
+        lines = [reason[:1].upper() + reason[1:]]
         others = ", ".join(str(int(k)) for k in selection.alternatives)
         if others:
             lines.append(f"Nearly as good: {others} clusters.")

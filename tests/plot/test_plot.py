@@ -33,6 +33,13 @@ SELECTION = SimpleNamespace(
     p_value=0.025,
     alternatives=[2],
 )
+AGREED = SimpleNamespace(
+    **{
+        **vars(SELECTION),
+        "claim": "agreement",
+        "table": [{"n_clusters": k, "product": k / 5} for k in (2, 3)],
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +75,7 @@ def every_picture(X, known, ens, res):
     yield gpc.plot.selection(SELECTION, axes())
     yield gpc.plot.selection(SELECTION, axes(), measure="gap")
     yield gpc.plot.selection(SELECTION, axes(), measure="scatter")
+    yield gpc.plot.selection(AGREED, axes(), measure="product")
     yield gpc.plot.pair_distribution(ens, axes())
     yield gpc.plot.coassociation(ens, res, axes(), known=known)
     yield gpc.plot.cluster_tree({2: ens.labels[:, 0], 3: res}, axes(), chosen=3)
@@ -252,10 +260,7 @@ def test_selection_says_what_was_chosen():
     ax = draw(gpc.plot.selection(SELECTION, axes(), measure="scatter"))
     words = [text.get_text() for text in ax.get_legend().get_texts()]
     assert "data without clusters (null), 95%" in words
-    agreed = {"table": [{"n_clusters": 3, "product": 0.9}], "claim": "agreement"}
-    ax = gpc.plot.selection(
-        SimpleNamespace(**{**vars(SELECTION), **agreed}), axes(), measure="product"
-    )
+    ax = gpc.plot.selection(AGREED, axes(), measure="product")
     words = [text.get_text() for text in draw(ax).get_legend().get_texts()]
     assert "0.97 of the best" in words
     nothing = SimpleNamespace(**{**vars(SELECTION), "n_clusters": 1, "p_value": 0.4})
