@@ -25,9 +25,13 @@ LEFT_OUT = {
     "test_device_memory.py": "the device alone",
     "test_gpu.py": "the device alone",
     "test_native_backend.py": "compiled loops alone",
+    "test_numbers.py": "what is refused before a backend is asked",
+    "test_paths.py": "what is refused before a backend is asked",
     "test_quality.py": "tables of the benchmark, which names no backend",
     "test_quality_blobs.py": "tables of the benchmark, which names no backend",
+    "test_saved_state.py": "files, which no backend reads or writes",
     "test_seams.py": "a backend of the test's own",
+    "test_sparse.py": "what is refused before a backend is asked",
     "test_streams.py": "the device alone",
     "test_warnings.py": "where a warning points to, which the backend does not change",
 }
