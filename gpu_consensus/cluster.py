@@ -24,10 +24,11 @@ from gpu_consensus.util.checks import (
     check_choice,
     check_int,
     check_n_clusters,
-    check_path,
     seed_sequence,
 )
+from gpu_consensus.util.numbers import shown
 from gpu_consensus.util.options import check_options, finds_n_clusters, option_names
+from gpu_consensus.util.paths import check_no_link, check_path
 from gpu_consensus.util.warn import warn
 
 _SECOND_STAGE = 0xC0115E  # parts its seed from those of the partitions
@@ -120,7 +121,8 @@ def cluster(
     check_choice("method", method, [*METHODS, "lambda_consensus"])
     if isinstance(n_clusters, str):
         check_choice("n_clusters", n_clusters, ["auto"])
-    made, for_method = dict(generate_options or {}), dict(method_options or {})
+    made = _as_dict("generate_options", generate_options)
+    for_method = _as_dict("method_options", method_options)
     _check_second_stage(method, n_clusters, for_method, X)
     # errors of the second stage should not come only after the first
     choose_backend(for_method.get("backend", backend), None, n_jobs)
@@ -129,7 +131,7 @@ def cluster(
     if method == "lambda_consensus":
         if made:
             raise ValueError(
-                f"generate_options={generate_options!r} is of no use to "
+                f"generate_options={shown(generate_options)} is of no use to "
                 "lambda_consensus, which makes its partitions itself; leave it out."
             )
         if checkpoint is not None:
@@ -158,6 +160,7 @@ def cluster(
         folder = check_path("checkpoint", checkpoint)
         made = {"checkpoint": folder} | made
         if "checkpoint" in option_names(METHODS[method]):
+            check_no_link(folder / "consensus.npz", "a checkpoint")
             for_method = {"checkpoint": folder / "consensus.npz"} | for_method
     began = time.perf_counter()
     first = shared | {"random_state": seeds[0], "metric": metric, "base": base} | made
@@ -221,6 +224,16 @@ def _select(
     return selection
 
 
+def _as_dict(name: str, options: Any) -> dict[str, Any]:
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise TypeError(
+            f"{name}={shown(options)} should be a dict of options by name, or None."
+        )
+    return dict(options)
+
+
 def _check_second_stage(
     method: str, n_clusters: int | str | None, options: Mapping[str, Any], X: Any
 ) -> None:
@@ -234,7 +247,7 @@ def _check_second_stage(
             "find the number of clusters."
         )
     if n_clusters is not None and not isinstance(n_clusters, str):
-        check_int("n_clusters", n_clusters, 1)
+        n_clusters = check_int("n_clusters", n_clusters, 1)
         shape = (len(X),) if isinstance(X, list) else getattr(X, "shape", ())
         if shape and method != "lambda_consensus":  # which may have views
             check_n_clusters(n_clusters, shape[0])
@@ -249,6 +262,6 @@ def _refuse_own(where: str, options: Mapping[str, Any], own: tuple[str, ...]) ->
     for name in own:
         if name in options:
             raise TypeError(
-                f"{where} has {name}={options[name]!r}; give it as {name} of the call "
-                "itself."
+                f"{where} has {name}={shown(options[name])}; give it as {name} of the "
+                "call itself."
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,8 @@ from sklearn.utils.validation import validate_data
 from gpu_consensus.cluster import cluster
 from gpu_consensus.generate import device
 from gpu_consensus.util.arrays import on_device
+from gpu_consensus.util.numbers import check_mask
+from gpu_consensus.util.sparse import check_sparse, is_sparse
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):
@@ -104,6 +107,9 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         if on_device(X):  # scikit-learn would want it on the host
             self.n_features_in_ = int(device.check_form(X).shape[1])
         else:
+            if is_sparse(X):  # scikit-learn believes every index, and no mask
+                X = check_sparse("X", X)
+            X = check_mask("X", X)
             kinds = [np.float64, np.float32]
             X = validate_data(self, X, accept_sparse="csr", dtype=kinds)
         self.consensus_ = cluster(
@@ -136,7 +142,9 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         """
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        asked = (self.generate_options or {}).get("backend", self.backend)
+        made, asked = self.generate_options, self.backend
+        if isinstance(made, Mapping):
+            asked = made.get("backend", asked)
         made_there = asked == "auto" and on_device(
             getattr(getattr(self, "ensemble_", None), "codes", None)
         )

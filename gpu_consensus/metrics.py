@@ -23,8 +23,12 @@ from gpu_consensus.ensemble.contingency import (
 from gpu_consensus.ensemble.ensemble import as_ensemble
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray, check_choice
+from gpu_consensus.util.numbers import number_from, shown
+from gpu_consensus.util.sparse import is_sparse
+from gpu_consensus.util.tables import read_table
 
 BLOCK = 2**18  # distances in memory at a time
+_SQUARES = 400  # powers of two whose squares, and sums of them, are still floats
 
 
 def adjusted_rand(a: Any, b: Any) -> float:
@@ -260,12 +264,9 @@ def compactness(X: Any, labels: Any) -> float:
     >>> compactness([[0.0], [1.0], [5.0], [8.0]], [0, 0, 1, 1])
     2.0
     """
-    from scipy.sparse import issparse
-
-    points: Any = X
-    points = points.tocsr() if issparse(X) else np.asarray(to_host(points))
+    points = read_table(X)
     codes, n_labels, _ = encode_clustering(labels, "labels")
-    if points.ndim != 2 or points.shape[0] != len(codes):
+    if points.shape[0] != len(codes):
         raise ValueError(
             f"X has shape {points.shape} but there are {len(codes)} labels; give X one "
             "row per label."
@@ -274,12 +275,19 @@ def compactness(X: Any, labels: Any) -> float:
     if not sizes.any():
         raise ValueError("labels are all missing; at least one should be present.")
     order = np.argsort(codes, kind="stable")
+    exponent = _common_exponent(points)
     total = 0.0
     for end, n_k in zip(np.cumsum(sizes), sizes, strict=True):
         if n_k > 1:
-            rows = points[order[end - n_k : end]].astype(np.float64)
+            rows = _times_power(points[order[end - n_k : end]], -exponent)
             total += 2 * _sum_of_distances(rows) / (n_k - 1)  # n_k times the mean
-    return float(total / sizes.sum())
+    mean = float(total / sizes.sum())
+    if mean and np.frexp(mean)[1] + exponent > np.finfo(np.float64).maxexp:
+        raise ValueError(
+            f"the distances in X, about {np.frexp(mean)[1] + exponent} powers of two, "
+            "are too large for float64; divide X by a constant."
+        )
+    return float(np.ldexp(mean, exponent))
 
 
 def diversity(ens: Any) -> float:
@@ -369,7 +377,8 @@ def consensus_criterion(
             continue
         both = (partition.codes != k_i) & (consensus.codes != consensus.n_labels)
         check_common(both.any(), partition.name, consensus.name)
-        total += measure(partition.codes[both].astype(np.int64), consensus.codes[both])
+        labelled = partition.codes[both].astype(np.int64), consensus.codes[both]
+        total += number_from(f"measure={shown(measure)}", measure(*labelled))
     return float(total / ensemble.n_partitions)
 
 
@@ -382,6 +391,23 @@ _MEASURES: dict[str, Callable[[Any, Any], float]] = {
     "purity": purity,
     "accuracy": accuracy,
 }
+
+
+def _common_exponent(points: Any) -> int:
+    """Return a power of two to divide by so that squares are floats; mostly 0."""
+    values = points.data if is_sparse(points) else points
+    finite = np.abs(values[np.isfinite(values)])
+    largest = int(np.frexp(float(finite.max(initial=0)))[1])
+    return largest if abs(largest) > _SQUARES else 0
+
+
+def _times_power(rows: Any, exponent: int) -> Any:
+    """Multiply by a power of two, in float64."""
+    if not is_sparse(rows):
+        return np.ldexp(rows.astype(np.float64), exponent)
+    rows = rows.astype(np.float64)
+    rows.data = np.ldexp(rows.data, exponent)
+    return rows
 
 
 def _sum_of_distances(rows: Any) -> float:

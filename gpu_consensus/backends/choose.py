@@ -17,6 +17,7 @@ from gpu_consensus.backends.numpy import NumpyBackend, n_threads
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.util.arrays import on_device
 from gpu_consensus.util.checks import check_choice
+from gpu_consensus.util.numbers import shown
 from gpu_consensus.util.warn import warn
 
 NAMES = ("auto", "cupy", "native", "numpy")
@@ -80,7 +81,7 @@ def _check_backend(backend: Any, codes: Any) -> Backend:
     for member in MEMBERS:
         if not hasattr(backend, member):
             raise TypeError(
-                f"backend={backend!r} has no member {member!r}; pass one of "
+                f"backend={shown(backend)} has no member {member!r}; pass one of "
                 f"{', '.join(map(repr, NAMES))}, or an object with every member of "
                 "gpu_consensus.backends.protocol.Backend."
             )

@@ -192,13 +192,18 @@ class NumpyBackend(HostArrays):
                 done.result()
 
 
+MOST_THREADS = 1024
+"""More are refused: no answer depends on their number, and none comes sooner."""
+
+
 def n_threads(n_jobs: int | None) -> int:
     """Return the number of threads that ``n_jobs`` means: None or -1, all cores."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     cores = usable or os.cpu_count() or 1
     if n_jobs is None:
         return asked_threads() or cores
-    number = check_int("n_jobs", n_jobs, -cores, cure="-1 or None for all cores")
+    cure = "-1 or None for all cores"
+    number = check_int("n_jobs", n_jobs, -cores, MOST_THREADS, cure=cure)
     if number == 0:
         raise ValueError("n_jobs=0 should be >= 1, or -1 or None for all cores.")
     return number if number > 0 else cores + 1 + number

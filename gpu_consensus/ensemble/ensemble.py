@@ -11,12 +11,20 @@ import numpy.typing as npt
 
 from gpu_consensus.ensemble import storage
 from gpu_consensus.ensemble.encoding import (
-    category_array,
     count_codes,
     encode_known,
     translate,
 )
-from gpu_consensus.ensemble.intake import encode_all, is_frame, split_columns
+from gpu_consensus.ensemble.intake import (
+    Parts,
+    check_marginals,
+    check_parts,
+    check_some,
+    count_all,
+    encode_all,
+    is_frame,
+    split_columns,
+)
 from gpu_consensus.util.arrays import (
     is_mapped,
     on_device,
@@ -26,6 +34,7 @@ from gpu_consensus.util.arrays import (
 )
 from gpu_consensus.util.checks import FloatArray, IntArray, check_choice, check_weights
 from gpu_consensus.util.html import html_table
+from gpu_consensus.util.numbers import check_mask, shown
 from gpu_consensus.util.warn import warn
 from gpu_consensus.util.weights import are_equal
 
@@ -99,7 +108,7 @@ class Ensemble:
             )
         if isinstance(partitions, (str, bytes)) or not hasattr(partitions, "__iter__"):
             raise TypeError(
-                f"partitions={partitions!r} should be a sequence of label vectors."
+                f"partitions={shown(partitions)} should be a sequence of label vectors."
             )
         new = object.__new__(cls)
         new._fill(*encode_all(to_host(vector) for vector in partitions), weights)
@@ -128,19 +137,22 @@ class Ensemble:
         categories : sequence of ndarray or list, optional
             The label behind each code; the codes themselves by default.
         marginals : ndarray of shape (sum K_i + n_partitions,), optional
-            How many objects carry each code, if known; counted otherwise.
+            How many objects carry each code; compared with what is counted.
         """
+        parts = check_parts(codes, n_labels, categories)
+        counted = count_all(parts.codes, parts.n_labels)
+        if marginals is not None and not np.array_equal(to_host(marginals), counted):
+            raise ValueError(
+                f"marginals={shown(marginals)} are not the numbers of objects that "
+                f"carry each code; leave them out, they are {shown(counted.tolist())}."
+            )
+        return cls._from_parts(parts, counted, weights)
+
+    @classmethod
+    def _from_parts(cls, parts: Parts, marginals: IntArray, weights: Any) -> Ensemble:
+        """Make an ensemble of checked parts, whose codes have been counted."""
         new = object.__new__(cls)
-        sizes = np.array(to_host(n_labels), dtype=np.int64)
-        if categories is None:
-            categories = [np.arange(size) for size in sizes.ravel()]
-        if not hasattr(codes, "dtype"):
-            codes = np.asarray(codes)
-        arrays = tuple(
-            labels if isinstance(labels, np.ndarray) else category_array(list(labels))
-            for labels in map(to_host, categories)
-        )
-        new._fill(codes, sizes, arrays, to_host(marginals), weights)
+        new._fill(parts.codes, parts.n_labels, parts.categories, marginals, weights)
         return new
 
     def _fill(
@@ -148,48 +160,14 @@ class Ensemble:
         codes: Codes,
         n_labels: IntArray,
         categories: tuple[npt.NDArray[Any], ...],
-        marginals: IntArray | None,
+        marginals: IntArray,
         weights: Any,
     ) -> None:
-        if codes.ndim != 2 or codes.dtype not in (np.uint8, np.uint16):
-            raise ValueError(
-                f"codes have shape {codes.shape} and type {codes.dtype}; they should "
-                "be (n_partitions, n_samples), uint8 or uint16."
-            )
-        if codes.shape[0] == 0 or codes.shape[1] == 0:
-            raise ValueError(
-                f"the ensemble is empty (n_partitions={codes.shape[0]}, "
-                f"n_samples={codes.shape[1]}); at least one partition of one object "
-                "is needed."
-            )
-        if n_labels.shape != (codes.shape[0],):
-            raise ValueError(
-                f"n_labels has shape {n_labels.shape} but there are "
-                f"{codes.shape[0]} partitions; give one K_i per partition."
-            )
-        most = int(np.iinfo(codes.dtype).max)
-        wrong = np.flatnonzero((n_labels < 0) | (n_labels > most))
-        if wrong.size:
-            raise ValueError(
-                f"n_labels[{wrong[0]}]={n_labels[wrong[0]]} should be in 0..{most}, "
-                f"because {codes.dtype} codes include one for missing."
-            )
-        if [len(labels) for labels in categories] != n_labels.tolist():
-            raise ValueError(
-                "categories do not fit n_labels; give one array of K_i labels per "
-                "partition."
-            )
-        offsets = np.concatenate([[0], np.cumsum(n_labels + 1)]).astype(np.int64)
-        if marginals is None:
-            marginals = _count_all(codes, n_labels)
-        elif marginals.shape != (offsets[-1],):
-            raise ValueError(
-                f"marginals have shape {marginals.shape} but should be "
-                f"({offsets[-1]},), K_i + 1 counts per partition."
-            )
+        check_some(codes.shape)
         self._codes: Codes = codes if codes.flags.c_contiguous else codes.copy()
         self._n_labels = n_labels
-        self._offsets: IntArray = offsets
+        starts = np.concatenate([[0], np.cumsum(n_labels + 1)])
+        self._offsets: IntArray = starts.astype(np.int64)
         self._categories = categories
         self._marginals: IntArray = marginals
         self._weights = check_weights(to_host(weights), codes.shape[0])
@@ -309,12 +287,8 @@ class Ensemble:
         codes : ndarray of shape (n_partitions, n_new)
         """
         other = labels if isinstance(labels, Ensemble) else None
-        columns = list(to_host(other.codes)) if other else split_columns(labels)
-        if len(columns) != self.n_partitions:
-            raise ValueError(
-                f"labels has {len(columns)} columns but the ensemble has "
-                f"n_partitions={self.n_partitions}; give one column per partition."
-            )
+        given = other.codes.T if other else labels
+        columns = split_columns(given, self.n_partitions)
         codes = np.empty((len(columns), len(columns[0])), dtype=self._codes.dtype)
         n_unknown = 0
         for i, column in enumerate(columns):
@@ -353,13 +327,8 @@ class Ensemble:
             codes = to_host(self._codes)
         if codes is self._codes:
             return self
-        return Ensemble.from_codes(
-            codes,
-            self._n_labels,
-            self._weights,
-            categories=self._categories,
-            marginals=self._marginals,
-        )
+        parts = Parts(codes, self._n_labels, self._categories)
+        return Ensemble._from_parts(parts, self._marginals, self._weights)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ensemble to a folder, or to one file if ``path`` ends in .npz.
@@ -395,13 +364,9 @@ class Ensemble:
             stored = storage.load(path, mmap=mmap)
             if verify:
                 storage.verify(stored)
-            return cls.from_codes(
-                stored.codes,
-                stored.n_labels,
-                stored.weights,
-                categories=stored.categories,
-                marginals=stored.marginals,
-            )
+            parts = check_parts(stored.codes, stored.n_labels, stored.categories)
+            check_marginals(stored.marginals, parts)
+            return cls._from_parts(parts, stored.marginals, stored.weights)
 
     def __repr__(self) -> str:
         low, high = int(self._n_labels.min()), int(self._n_labels.max())
@@ -448,30 +413,30 @@ def as_ensemble(ensemble: Any, weights: Any = None) -> tuple[Ensemble, FloatArra
     return ens, check_weights(to_host(weights), ens.n_partitions)
 
 
-def _count_all(codes: Codes, n_labels: IntArray) -> IntArray:
-    """Count each code of each partition."""
-    marginals = []
-    for i, k_i in enumerate(n_labels.tolist()):
-        try:
-            marginals.append(count_codes(to_host(codes[i]), k_i))
-        except ValueError as error:
-            raise ValueError(f"in partition {i} {error}") from None
-    return np.concatenate(marginals)
-
-
 def _index(name: str, index: Any, size: int) -> npt.NDArray[np.intp]:
     """Turn a slice, a mask or indices into indices; empty is an error."""
-    kept = np.arange(size)
-    if isinstance(index, slice):
-        kept = kept[index]
-    elif index is not None:
-        wanted = np.atleast_1d(to_host(index))
-        if wanted.ndim != 1:
-            raise IndexError(f"{name} has {wanted.ndim} dimensions; give a flat list.")
-        try:
-            kept = kept[wanted if wanted.size else []]
-        except IndexError as error:
-            raise IndexError(f"{name}: {error}.") from None
+    everything = np.arange(size)
+    if index is None:
+        return everything
+    try:
+        if isinstance(index, slice):
+            kept = everything[index]
+        else:
+            wanted = np.asarray(check_mask(name, to_host(index)))
+            wanted = np.atleast_1d(wanted)
+            if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "biu"):
+                raise TypeError
+            kept = everything[wanted if wanted.size else []]
+    except TypeError:
+        raise TypeError(
+            f"{name}={shown(index)} should be a slice, a mask or a flat list of "
+            f"integers in 0..{size - 1}."
+        ) from None
+    except IndexError:
+        raise IndexError(
+            f"{name}={shown(index)} should be integers in 0..{size - 1}, or a mask of "
+            f"length {size}."
+        ) from None
     if kept.size == 0:
         raise ValueError(f"{name} selects nothing; keep at least one.")
     return kept

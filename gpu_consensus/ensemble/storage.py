@@ -9,6 +9,7 @@ next save removes what that one left, if it can see that no other save is at wor
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -25,7 +26,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.ensemble.encoding import category_array, count_codes
-from gpu_consensus.util.checks import check_path
+from gpu_consensus.util.files import (
+    open_archive,
+    open_regular,
+    read_member,
+    read_npy,
+)
+from gpu_consensus.util.paths import check_no_link, check_path, reason_of
 from gpu_consensus.util.warn import warn
 
 if sys.platform != "win32":
@@ -51,12 +58,29 @@ class Stored(NamedTuple):
 
 
 def write_atomic(
-    path: str | os.PathLike[str], write: Callable[[BinaryIO], object]
+    path: str | os.PathLike[str],
+    write: Callable[[BinaryIO], object],
+    *,
+    follow: bool = True,
 ) -> None:
-    """Write a file so that ``path`` is either the old file or the whole new one."""
-    path = Path(path).resolve()
+    """Write a file so that ``path`` is either the old file or the whole new one.
+
+    A link is followed, unless ``follow`` is False: then the file takes its place.
+    """
+    path = Path(path).resolve() if follow else Path(path)
     with _explain_failure(path):
         _replace(path, write)
+
+
+def write_new(path: Path, write: Callable[[BinaryIO], object]) -> bool:
+    """Write a file whole, or nothing if there is one already; return which it was."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with _explain_failure(path), _listed(temporary):
+        try:
+            _write(temporary, write)
+            return _take_name(temporary, path)
+        finally:
+            _remove(temporary)
 
 
 def save(
@@ -169,7 +193,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
     except (MemoryError, PermissionError):
         raise
     except Exception as error:  # numpy, json and zipfile raise a dozen kinds
-        reason = str(error).strip().rstrip(".") or type(error).__name__
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         if isinstance(error, FileNotFoundError):
             reason = f"it lacks {Path(error.filename).name}"
         raise ValueError(
@@ -207,29 +231,33 @@ def _save_folder(path: Path, codes: npt.NDArray[Any], meta: dict[str, Any]) -> N
 def _load_folder(path: Path, mmap: bool) -> tuple[npt.NDArray[Any], dict[str, Any]]:
     text = ""
     while True:
-        before, text = text, (path / "meta.json").read_text(encoding="utf-8")
+        check_no_link(path / "meta.json", "the folder of an ensemble")
+        with open_regular(path / "meta.json") as file:
+            before, text = text, file.read().decode()
         meta = _parse(text)
         name = meta.get("codes")
         if not isinstance(name, str) or not _CODES.fullmatch(name):
             raise ValueError(f"its description names {name!r} as codes")
+        check_no_link(path / name, "the folder of an ensemble")
         try:
-            codes = np.load(path / name, mmap_mode="r", allow_pickle=False)
+            return read_npy(path / name, mmap=mmap), meta
         except FileNotFoundError:
             if text == before:
                 raise
-            continue  # a save has come between the two files
-        return codes if mmap else np.array(codes), meta
+            # a save has come between the two files
 
 
 def _load_archive(path: Path) -> tuple[npt.NDArray[Any], dict[str, Any]]:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is neither a folder nor a .npz file")
         file.seek(0)
-        with np.load(file, allow_pickle=False) as archive:
-            if not {"codes", "meta"} <= set(archive.files):
-                raise ValueError(f"it holds {archive.files}, not codes and meta")
-            return archive["codes"], _parse(str(archive["meta"][()]))
+        with open_archive(file) as archive:
+            if not {"codes", "meta"} <= archive.names:
+                held = sorted(archive.names)
+                raise ValueError(f"it holds {held}, not codes and meta")
+            meta = _parse(str(read_member(archive, "meta")[()]))
+            return read_member(archive, "codes"), meta
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -249,9 +277,15 @@ def _explain_failure(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(
-            f"cannot write {str(path)!r}: {error.strerror or error}; choose a path "
-            "in a folder that exists and may be written."
+            f"cannot write {str(path)!r}: {reason_of(error)}; {_cure(error)}."
         ) from error
+
+
+def _cure(error: OSError) -> str:
+    """Say what helps against a failure to write."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "make room on the disk, or choose a path on another one"
+    return "choose a path in a folder that exists and may be written"
 
 
 def _write_codes(file: BinaryIO, codes: npt.NDArray[Any]) -> None:
@@ -278,6 +312,22 @@ def _replace(path: Path, write: Callable[[BinaryIO], object], *relied_on: Path) 
         except BaseException:
             _remove(temporary)
             raise
+
+
+def _take_name(temporary: Path, path: Path) -> bool:
+    """Give a file its name, unless another has it."""
+    try:
+        if sys.platform == "win32":
+            temporary.rename(path)  # which replaces nothing there
+        else:
+            os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        if path.exists():
+            return False
+        temporary.replace(path)  # a file system without links
+    return True
 
 
 @contextmanager

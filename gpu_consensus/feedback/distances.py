@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gpu_consensus.generate.rows import is_sparse
 from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.sparse import is_sparse
 
 _BLOCK = 1 << 14  # rows in memory at a time
 

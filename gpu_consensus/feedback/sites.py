@@ -21,9 +21,7 @@ from gpu_consensus.feedback.prc import prc
 from gpu_consensus.feedback.updates import FeedbackState
 from gpu_consensus.generate import clusterers as bases
 from gpu_consensus.generate import views
-from gpu_consensus.generate.features import check_features
 from gpu_consensus.generate.kmeans import kmeans
-from gpu_consensus.generate.rows import is_sparse
 from gpu_consensus.util.checks import (
     FloatArray,
     check_choice,
@@ -32,6 +30,8 @@ from gpu_consensus.util.checks import (
     check_share,
     seed_sequence,
 )
+from gpu_consensus.util.sparse import is_sparse
+from gpu_consensus.util.tables import check_features
 from gpu_consensus.util.threads import one_thread
 
 UPDATES = ("full", "truncated", "distances", "similarities")

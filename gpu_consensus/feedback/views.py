@@ -10,9 +10,9 @@ import numpy as np
 
 from gpu_consensus.feedback.sites import LocalSite, Site, View
 from gpu_consensus.feedback.updates import FeedbackState
-from gpu_consensus.generate.features import check_features
 from gpu_consensus.util.checks import check_int, check_n_clusters
 from gpu_consensus.util.memory import check_memory
+from gpu_consensus.util.tables import check_features
 
 N_CLUSTERERS = 100
 _MATRICES = 6  # n x n, of a site at work: the view's, with feedback, and of its solver

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpu_consensus.generate.store import digest
+from gpu_consensus.util.numbers import shown
 
 
 def needs_n_clusters(base: Any) -> bool:
@@ -23,8 +24,8 @@ def needs_n_clusters(base: Any) -> bool:
     if callable(base):
         return True
     raise TypeError(
-        f"base={base!r} should be 'kmeans', a scikit-learn clusterer, or a function "
-        "(X, n_clusters, seed) -> labels."
+        f"base={shown(base)} should be 'kmeans', a scikit-learn clusterer, or a "
+        "function (X, n_clusters, seed) -> labels."
     )
 
 

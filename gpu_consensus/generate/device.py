@@ -22,11 +22,14 @@ from gpu_consensus.backends.device_errors import cuda_errors
 from gpu_consensus.backends.profiling import stage
 from gpu_consensus.generate import clusterers as bases
 from gpu_consensus.generate import views
-from gpu_consensus.generate.features import check_features
-from gpu_consensus.generate.rows import is_sparse
 from gpu_consensus.generate.store import digest
 from gpu_consensus.util.arrays import on_device, to_host
+from gpu_consensus.util.sparse import is_sparse
+from gpu_consensus.util.tables import check_features
 from gpu_consensus.util.warn import warn
+
+# powers of two whose squares, and sums of them, are still floats of 64 and 32 bits
+_SQUARES, _SMALL_SQUARES = 400, 40
 
 
 def why_not_on_device(X: Any, base: Any) -> str:
@@ -132,7 +135,12 @@ def column_scale(X: Any, strategy: str) -> npt.NDArray[np.float64] | None:
     """As :func:`views.column_scale`, for features on the device."""
     if strategy != "zipf":
         return None
-    deviation: npt.NDArray[np.float64] = to_host(X.std(axis=0)).astype(np.float64)
+    largest = to_host(abs(X).max(axis=0)).astype(np.float64)
+    units = np.frexp(largest)[1].astype(np.int64)
+    units[abs(units) <= (_SQUARES if X.dtype.itemsize == 8 else _SMALL_SQUARES)] = 0
+    if units.any():  # their squares are no floats: as if in other units
+        X = X * require_device().asarray(np.ldexp(1.0, -units).astype(X.dtype))
+    deviation = np.ldexp(to_host(X.std(axis=0)).astype(np.float64), units)
     # rounding errors are all the spread that a constant column may show
     constant = to_host(X.max(axis=0) == X.min(axis=0)) | (deviation == 0)
     return 1 / np.where(constant, 1, deviation)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import closing
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends import NAMES as BACKENDS
-from gpu_consensus.backends.numpy import asked_threads
+from gpu_consensus.backends.numpy import MOST_THREADS, asked_threads
 from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
 from gpu_consensus.generate import clusterers as bases
 from gpu_consensus.generate import device, host, views
-from gpu_consensus.generate.features import check_features
-from gpu_consensus.generate.rows import METRICS, is_sparse
+from gpu_consensus.generate.rows import METRICS
 from gpu_consensus.generate.store import PartitionStore
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import (
@@ -27,6 +25,8 @@ from gpu_consensus.util.checks import (
     seed_sequence,
 )
 from gpu_consensus.util.progress import progress_bar
+from gpu_consensus.util.sparse import is_sparse
+from gpu_consensus.util.tables import check_features
 from gpu_consensus.util.warn import warn
 
 Codes = npt.NDArray[Any]
@@ -335,7 +335,8 @@ def _run(
     from joblib import Parallel, delayed
 
     try:
-        workers = Parallel(n_workers, prefer="threads", return_as="generator_unordered")
+        most = min(n_workers, max(1, len(tasks)))  # joblib starts all that it is told
+        workers = Parallel(most, prefer="threads", return_as="generator_unordered")
     except ValueError as error:
         raise ValueError(
             f"joblib cannot hand out partitions as they are done ({error}); use "
@@ -353,10 +354,9 @@ def _is_narrow(X: Any, base: Any) -> bool:
 
 def _n_workers(n_jobs: int | None, *, alone: bool) -> int:
     if n_jobs is not None:
-        if n_jobs == 0 or not isinstance(n_jobs, Integral):
-            raise ValueError(
-                f"n_jobs={n_jobs!r} should be an integer >= 1, or -1 for one per core."
-            )
+        cure = "-1 for one per core"
+        if check_int("n_jobs", n_jobs, -MOST_THREADS, MOST_THREADS, cure=cure) == 0:
+            raise ValueError("n_jobs=0 should be >= 1, or -1 for one per core.")
         return int(n_jobs)
     from joblib.parallel import get_active_backend
 

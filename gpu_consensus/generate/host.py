@@ -16,10 +16,10 @@ from gpu_consensus.generate.rows import (
     Rows,
     assign,
     check_directions,
-    is_sparse,
     prepare,
 )
 from gpu_consensus.generate.store import digest
+from gpu_consensus.util.sparse import is_sparse
 from gpu_consensus.util.threads import one_thread
 
 Codes = npt.NDArray[Any]

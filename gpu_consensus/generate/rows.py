@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.host_loops import fastest
+from gpu_consensus.util.sparse import is_sparse
 
 METRICS = ("euclidean", "cosine")
 DENSE_BYTES = 1 << 19  # of scores in memory at a time, so that they stay in the cache
@@ -365,11 +366,6 @@ def check_directions(X: Any, rows: Rows) -> None:
         raise ValueError(
             "the rows of X are too short for metric='cosine'; multiply X by a constant."
         )
-
-
-def is_sparse(X: Any) -> bool:
-    """Whether ``X`` is a scipy sparse matrix or array."""
-    return hasattr(X, "tocsr")
 
 
 def float_type(X: Any) -> np.dtype[Any]:

@@ -12,13 +12,15 @@ import numpy.typing as npt
 
 from gpu_consensus.ensemble.encoding import MAX_LABELS
 from gpu_consensus.generate.features import column_deviation, count_distinct_rows
-from gpu_consensus.generate.rows import is_sparse
 from gpu_consensus.util.checks import (
     check_choice,
     check_int,
     check_n_clusters,
+    check_not_negative,
     check_share,
 )
+from gpu_consensus.util.numbers import shown
+from gpu_consensus.util.sparse import is_sparse
 
 STRATEGIES = ("rps", "rfs", "rows", "projection", "zipf", "restarts")
 ZIPF_READINGS = ("drawn", "ranked")
@@ -103,8 +105,8 @@ def make_recipe(
     ):
         if value is not None and strategy != user:
             raise ValueError(
-                f"{name}={value!r} is only for strategy={user!r}, not {strategy!r}; "
-                "leave it out or change the strategy."
+                f"{name}={shown(value)} is only for strategy={user!r}, not "
+                f"{strategy!r}; leave it out or change the strategy."
             )
     n, d = shape
     options: dict[str, Any] = {}
@@ -201,7 +203,8 @@ def _explicit_range(k_range: Any, n: int) -> tuple[int, int]:
         low, high = k_range
     except (TypeError, ValueError):
         raise ValueError(
-            f"k_range={k_range!r} should be two integers (low, high), both included."
+            f"k_range={shown(k_range)} should be two integers (low, high), both "
+            "included."
         ) from None
     low = check_int("k_range[0]", low, 1)
     high = check_int("k_range[1]", high, low)
@@ -223,13 +226,7 @@ def _n_features(n_features: Any, d: int) -> int:
 
 
 def _alpha(alpha: Any) -> float:
-    try:
-        number = float(alpha)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise ValueError(f"zipf_alpha={alpha!r} should be a number >= 0.")
-    return number
+    return check_not_negative("zipf_alpha", alpha)
 
 
 def column_scale(X: Any, strategy: str) -> npt.NDArray[np.float64] | None:

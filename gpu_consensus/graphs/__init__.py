@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from gpu_consensus.graphs.kinds import (
 from gpu_consensus.graphs.moves import Moves
 from gpu_consensus.graphs.spectral import spectral
 from gpu_consensus.util.checks import FloatArray, check_choice
+from gpu_consensus.util.numbers import real_number, shown
 
 NAMES = ("auto", "metis", "mtkahypar", "spectral")
 
@@ -151,13 +151,11 @@ def choose_partitioner(partitioner: Any, imbalance: Any) -> Partitioner:
                 "balance; use partitioner='spectral', or a number such as 0.5."
             )
         return Partitioner(partitioner, None)
-    number = math.nan
-    if isinstance(imbalance, numbers.Real) and not isinstance(imbalance, bool):
-        number = float(imbalance)
+    number = real_number(imbalance)
     if not 0 <= number < math.inf:
         raise ValueError(
-            f"imbalance={imbalance!r} should be a number >= 0, or None for parts of "
-            "any size."
+            f"imbalance={shown(imbalance)} should be a number >= 0, or None for parts "
+            "of any size."
         )
     return Partitioner(partitioner, number)
 

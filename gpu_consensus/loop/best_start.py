@@ -16,6 +16,7 @@ from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.lloyd import fill_empty
 from gpu_consensus.loop.local_rows import LocalRows
 from gpu_consensus.loop.rule import Rule, tables_of
+from gpu_consensus.loop.saved_state import check_state
 from gpu_consensus.loop.search import MOST_OBJECTS, Answers, Search
 from gpu_consensus.loop.searching import n_generations
 from gpu_consensus.loop.seeding import encode_init, seed_starts
@@ -105,9 +106,14 @@ class BestStart:
             together=together,
             n_threads=n_threads,
         )
-        if saved.searching is None:
-            saved.searching = n_generations(options.generations, len(self.labelled))
-        self.state = saved.searching
+        fresh = n_generations(options.generations, len(self.labelled))
+        kept = saved.searching
+        if kept is not None and kept.most != fresh.most:
+            raise ValueError(
+                f"checkpoint={str(saved.path)!r} is damaged (its search is not that of "
+                "this call); delete it to start anew."
+            )
+        self.state = saved.searching = fresh if kept is None else kept
 
     def _draw_sample(
         self, ensemble: Ensemble, restricted: Callable[[Any], Rule]
@@ -172,8 +178,11 @@ class BestStart:
         """Return the answers to begin with: saved, given, merged or seeded ones."""
         backend, options = self.rows.blocks.backend, self.options
         if self.saved.state is not None:
-            assignment, objective, *_ = self.saved.state
-            return Answers(backend.to_device(assignment), objective)
+            state = self.saved.state
+            check_state(
+                self.saved.path, state, self.rows, self.rule, self.search.together
+            )
+            return Answers(backend.to_device(state.assignment), state.objective)
         if not isinstance(options.init, str):
             given = self._encoded(options.init)
             return self.search.look_around(backend.to_device(given))

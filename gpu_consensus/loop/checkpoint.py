@@ -4,39 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpu_consensus.ensemble.encoding import encode
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.ensemble.storage import write_atomic
 from gpu_consensus.loop.exact_step import Refining
 from gpu_consensus.loop.rows import Rows
+from gpu_consensus.loop.saved_state import FORMAT, State, digest, read_saved
 from gpu_consensus.loop.searching import Searching
 from gpu_consensus.loop.starts import Starts
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray, seed_sequence
-from gpu_consensus.util.seeds import plain_seed, seed_from_plain
+from gpu_consensus.util.seeds import plain_seed
 
 if TYPE_CHECKING:
     from gpu_consensus.loop.fit import LoopOptions
 
 SECONDS_BETWEEN_SAVES = 10.0
-FORMAT = "gpu_consensus.Checkpoint"
-VERSION = 3
-
-State = tuple[
-    npt.NDArray[Any],
-    FloatArray,
-    npt.NDArray[np.bool_],
-    list[list[float]],
-    list[set[int]],
-]
+VERSION = 4
 
 
 class Checkpoint:
@@ -68,50 +59,20 @@ class Checkpoint:
             raise ValueError(
                 f"checkpoint={str(path)!r} is a folder; give the path of a file in it."
             )
-        if path is not None and path.exists():
+        if path is not None and os.path.lexists(path):
             self._load(path)
 
     def _load(self, path: Path) -> None:
-        try:
-            with np.load(path, allow_pickle=False) as archive:
-                meta = json.loads(str(archive["meta"][()]))
-                if meta["format"] != FORMAT:
-                    raise ValueError(f"its format is {meta['format']!r}")
-                saved_key = meta["key"]
-                state = (
-                    archive["assignment"],
-                    archive["objective"],
-                    archive["converged"],
-                    meta["history"],
-                    [set(hashes) for hashes in meta["seen"]],
-                )
-                refining = meta["refining"]
-                if refining is not None:
-                    refining = [Refining(**part) for part in refining]
-                searching = meta["searching"]
-                if searching is not None:
-                    searching = Searching(**searching)
-                seed = seed_from_plain(meta["seed"])
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            OSError,
-            EOFError,
-            zipfile.BadZipFile,
-        ) as error:
-            raise ValueError(
-                f"checkpoint={str(path)!r} is not a readable checkpoint ({error}); "
-                "delete it to start anew."
-            ) from error
-        differing = [name for name in self.key if saved_key.get(name) != self.key[name]]
+        saved = read_saved(path)
+        differing = [name for name in self.key if saved.key.get(name) != self.key[name]]
         if differing:
             raise ValueError(
                 f"checkpoint={str(path)!r} belongs to another call (its "
                 f"{differing[0]} differs); use another path, or delete it."
             )
-        self.state, self.refining, self.searching = state, refining, searching
-        self.random_state = seed
+        self.state = saved.state
+        self.refining, self.searching = saved.refining, saved.searching
+        self.random_state = saved.seed
 
     def save(self, starts: Starts, rows: Rows, *, force: bool = False) -> None:
         """Write the state, at most every few seconds unless forced."""
@@ -123,24 +84,26 @@ class Checkpoint:
         refining = None
         if self.refining is not None:
             refining = [part.plain() for part in self.refining]
-        meta = {
-            "format": FORMAT,
-            "key": self.key,
-            "history": starts.history,
-            "seen": [sorted(hashes) for hashes in starts.seen],
-            "refining": refining,
-            "searching": None if self.searching is None else self.searching.plain(),
-            "seed": plain_seed(self.random_state),
+        meta = json.dumps(
+            {
+                "format": FORMAT,
+                "key": self.key,
+                "history": starts.history,
+                "seen": [sorted(hashes) for hashes in starts.seen],
+                "refining": refining,
+                "searching": None if self.searching is None else self.searching.plain(),
+                "seed": plain_seed(self.random_state),
+            }
+        )
+        arrays = {
+            "assignment": np.stack(every),
+            "objective": starts.objective,
+            "converged": starts.converged,
         }
+        words = {"meta": np.str_(meta), "digest": np.str_(digest(meta, arrays))}
         write_atomic(
             self.path,
-            lambda file: np.savez(
-                file,
-                assignment=np.stack(every),
-                objective=starts.objective,
-                converged=starts.converged,
-                meta=np.str_(json.dumps(meta)),
-            ),
+            lambda file: np.savez(file, allow_pickle=False, **arrays, **words),
         )
         self._saved_at = time.monotonic()
 
@@ -158,9 +121,9 @@ def open_checkpoint(
     path = options.checkpoint
     if path is None:
         return Checkpoint(None, {}, random_state)
-    digest = hashlib.blake2b(digest_size=16)
+    labels = hashlib.blake2b(digest_size=16)
     for codes in ensemble.codes:
-        digest.update(np.ascontiguousarray(to_host(codes)).tobytes())
+        labels.update(np.ascontiguousarray(to_host(codes)).tobytes())
     seeds = seed_sequence(random_state)
     init = options.init
     if not isinstance(init, str):
@@ -168,7 +131,7 @@ def open_checkpoint(
         init = hashlib.blake2b(first.tobytes(), digest_size=16).hexdigest()
     key = {
         "version": VERSION,
-        "ensemble": digest.hexdigest(),
+        "ensemble": labels.hexdigest(),
         "n_labels": ensemble.n_labels.tolist(),
         "weights": weights.tolist(),
         "method": method,

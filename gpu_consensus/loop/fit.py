@@ -23,6 +23,7 @@ from gpu_consensus.loop.exact_step import Refining, refine
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.local_rows import LocalRows
 from gpu_consensus.loop.rule import Rule
+from gpu_consensus.loop.saved_state import check_state
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.loop.starts import Starts
@@ -30,9 +31,10 @@ from gpu_consensus.util.checks import (
     FloatArray,
     check_choice,
     check_int,
-    check_path,
     seed_sequence,
 )
+from gpu_consensus.util.numbers import shown
+from gpu_consensus.util.paths import check_path
 from gpu_consensus.util.progress import Advance, progress_bar
 from gpu_consensus.util.weights import useful_partitions
 
@@ -58,14 +60,16 @@ class LoopOptions:
 
     def check(self) -> None:
         """Raise an error for an option that is out of its bounds."""
-        check_int("n_init", self.n_init, 1)
-        check_int("max_iter", self.max_iter, 1)
+        self.n_init = check_int("n_init", self.n_init, 1)
+        self.max_iter = check_int("max_iter", self.max_iter, 1)
         if self.checkpoint is not None:
-            check_path("checkpoint", self.checkpoint)
+            self.checkpoint = check_path("checkpoint", self.checkpoint)
         if isinstance(self.refine, (bool, np.bool_)):
             self.refine = bool(self.refine)
         elif not isinstance(self.refine, str) or self.refine != "auto":
-            raise ValueError(f"refine={self.refine!r} should be 'auto', True or False.")
+            raise ValueError(
+                f"refine={shown(self.refine)} should be 'auto', True or False."
+            )
         if isinstance(self.init, str):
             self.init = _INIT_ALIASES.get(self.init, self.init)
             check_choice("init", self.init, INITS)
@@ -74,8 +78,8 @@ class LoopOptions:
         elif isinstance(self.search, str):
             if self.search != "auto":
                 raise ValueError(
-                    f"search={self.search!r} should be 'auto', False or a number of "
-                    "generations."
+                    f"search={shown(self.search)} should be 'auto', False or a number "
+                    "of generations."
                 )
         else:
             self.search = check_int("search", self.search, 0)
@@ -199,7 +203,9 @@ def fit(
                     starts = best.find(advance)
             else:
                 with stage("seeding"):
-                    starts = _first(rows, rule, ensemble, weights, options, saved, seed)
+                    starts = _first(
+                        rows, rule, ensemble, weights, options, saved, seed, together
+                    )
             if best is not None:
                 details |= best.details()
             saved.save(starts, rows, force=True)  # fails now if it cannot be written
@@ -253,12 +259,13 @@ def _first(
     options: LoopOptions,
     saved: Checkpoint,
     seed: np.random.SeedSequence,
+    together: int,
 ) -> Starts:
     """Begin the restarts: from a checkpoint, from given labels, or from seeds."""
     n_clusters, n_samples = rows.n_clusters, ensemble.n_samples
     if saved.state is not None:
-        assignment, objective, converged, history, seen = saved.state
-        rows.start(assignment)
+        check_state(saved.path, saved.state, rows, rule, together)
+        _, objective, converged, history, seen = saved.state
         return Starts(objective, converged, history, seen)
     if not isinstance(options.init, str):
         assignment = encode_init(options.init, n_samples, n_clusters)

@@ -22,6 +22,7 @@ from gpu_consensus.backends.log2 import LOOKUP_BITS, x_log2_x
 from gpu_consensus.backends.recipe import FLOOR, lp_norm, power
 from gpu_consensus.backends.segments import TINY, Array, LabelSums, Segments
 from gpu_consensus.util.checks import FloatArray, IntArray, unknown_name
+from gpu_consensus.util.numbers import plain_numbers, shown
 
 _BLOCK = 1 << 18  # numbers passed at once to a function of the user
 
@@ -215,7 +216,7 @@ class Utility:
     ) -> None:
         for label, function in (("mu", mu), ("gradient", gradient)):
             if not callable(function):
-                raise TypeError(f"{label}={function!r} should be a function.")
+                raise TypeError(f"{label}={shown(function)} should be a function.")
         self.mu = mu
         self.gradient = gradient
         self.name = name
@@ -259,7 +260,7 @@ class Utility:
             )
 
     def _mu(self, m: FloatArray) -> FloatArray:
-        value = np.asarray(self.mu(m), dtype=np.float64)
+        value = self._floats("mu", self.mu(m))
         if value.shape != m.shape[:-1] or not np.isfinite(value).all():
             raise ValueError(
                 f"mu of utility {self.name!r} should turn shape {m.shape} into finite "
@@ -269,7 +270,7 @@ class Utility:
         return value
 
     def _gradient(self, m: FloatArray) -> FloatArray:
-        value = np.asarray(self.gradient(np.maximum(m, FLOOR)), dtype=np.float64)
+        value = self._floats("gradient", self.gradient(np.maximum(m, FLOOR)))
         if value.shape != m.shape or not np.isfinite(value).all():
             raise ValueError(
                 f"the gradient of utility {self.name!r} should be finite and of its "
@@ -277,6 +278,23 @@ class Utility:
                 f"{bool(np.isfinite(value).all())}."
             )
         return value
+
+    def _floats(self, what: str, value: Any) -> FloatArray:
+        """Return what a function of the caller's gave, if it is numbers."""
+
+        def fail(*_: Any) -> ValueError:
+            return ValueError(
+                f"{what} of utility {self.name!r} returned {shown(value)}; it should "
+                "return numbers."
+            )
+
+        try:
+            array = plain_numbers(np.asarray(value), fail)
+        except ValueError:  # ragged
+            raise fail() from None
+        if array.dtype.kind not in "biuf":
+            raise fail()
+        return array.astype(np.float64, copy=False)
 
     def formula(self) -> Formula:
         """Return the functions of counts that follow from mu and its gradient."""

@@ -16,6 +16,7 @@ from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.checks import check_choice
+from gpu_consensus.util.numbers import number_from, shown
 from gpu_consensus.util.progress import progress_bar
 
 _SIGN: dict[str, int] = {
@@ -169,9 +170,4 @@ def _compare(
     value = function(
         codes[here].astype(np.int64), candidate.codes[here].astype(np.int64)
     )
-    if not np.isfinite(value):
-        raise ValueError(
-            f"measure={function!r} returned {value!r}; it should return a finite "
-            "number for any two label vectors."
-        )
-    return value
+    return number_from(f"measure={shown(function)}", value)

@@ -346,8 +346,9 @@ def open_task(
     if loop is not None:
         loop.check()
     check_choice("on_unlabelled", shared.on_unlabelled, ["raise", "keep"])
-    if shared.memory_limit is not None:
-        check_int("memory_limit", shared.memory_limit, 1)
+    memory_limit = shared.memory_limit
+    if memory_limit is not None:
+        memory_limit = check_int("memory_limit", memory_limit, 1)
     seeds = seed_sequence(shared.random_state)
     word = check_word(shared.weights) if isinstance(shared.weights, str) else None
     given, weights = as_ensemble(ensemble, None if word else shared.weights)
@@ -361,9 +362,7 @@ def open_task(
     )
     weighing: dict[str, Any] = {}
     if word is not None:
-        weights, n_objects = word_weights(
-            word, given, backend, seeds, shared.memory_limit
-        )
+        weights, n_objects = word_weights(word, given, backend, seeds, memory_limit)
         weighing = {"weights": weights, "weights_objects": n_objects}
     skip = find_unlabelled(given, weights, shared.on_unlabelled)
     if n_clusters is not None:
@@ -379,7 +378,7 @@ def open_task(
         skip,
         None if shared.random_state is None else seeds,
         shared.n_jobs,
-        shared.memory_limit,
+        memory_limit,
         shared.random_state,
         bool(shared.progress),
         loop,

@@ -103,8 +103,8 @@ def correspondence(
     ([0, 0, 1, 1], [[0, 1], [1, 0], [0, 1]])
     """
     check_choice("variant", variant, ["constrained", "unconstrained", "svd"])
-    check_int("n_init", n_init, 1)
-    check_int("max_iter", max_iter, 1)
+    n_init = check_int("n_init", n_init, 1)
+    max_iter = check_int("max_iter", max_iter, 1)
     method = {"constrained": "ccc", "unconstrained": "ccu", "svd": "ccsvd"}[variant]
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress

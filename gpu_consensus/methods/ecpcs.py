@@ -89,8 +89,8 @@ def ecpcs(
     >>> result.labels.tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
     True
     """
-    check_int("steps", steps, 1)
-    check_int("label_objects", label_objects, 1)
+    steps = check_int("steps", steps, 1)
+    label_objects = check_int("label_objects", label_objects, 1)
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )

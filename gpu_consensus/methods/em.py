@@ -19,7 +19,14 @@ from gpu_consensus.methods.mixture import Mixture, MixtureCentroids, Model
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.result import Centroids, Consensus
 from gpu_consensus.util.arrays import to_host
-from gpu_consensus.util.checks import FloatArray, check_choice, check_int, seed_sequence
+from gpu_consensus.util.checks import (
+    FloatArray,
+    check_choice,
+    check_int,
+    check_not_negative,
+    seed_sequence,
+)
+from gpu_consensus.util.numbers import shown
 from gpu_consensus.util.progress import progress_bar
 
 _TABLE_MEMORY = 256 << 20
@@ -119,7 +126,7 @@ def em(
     """
     n_init = check_int("n_init", n_init, 1)
     max_iter = check_int("max_iter", max_iter, 1)
-    tol = _not_negative("tol", tol)
+    tol = check_not_negative("tol", tol)
     if isinstance(init, str):
         check_choice("init", init, INITS)
     shared = Shared(
@@ -255,23 +262,13 @@ def _check_responsibilities(init: Any, task: Task) -> FloatArray:
     return np.asarray(z / total)
 
 
-def _not_negative(name: str, value: Any) -> float:
-    """Return a finite number >= 0."""
-    number = float("nan")
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
-        number = float(value)
-    if not 0 <= number < np.inf:
-        raise ValueError(f"{name}={value!r} should be a finite number >= 0.")
-    return number
-
-
 def _check_smoothing(smoothing: Any, task: Task) -> float:
-    floor = _not_negative("smoothing", smoothing)
+    floor = check_not_negative("smoothing", smoothing)
     most = max(int(task.ensemble.n_labels.max()), task.k)
     if floor * most >= 1:
         raise ValueError(
-            f"smoothing={smoothing!r} should be < 1 / {most}, or {most} shares cannot "
-            "all have it; use a smaller one."
+            f"smoothing={shown(smoothing)} should be < 1 / {most}, or {most} shares "
+            "cannot all have it; use a smaller one."
         )
     return floor
 

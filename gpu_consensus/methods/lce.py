@@ -112,7 +112,7 @@ def lce(
     [[1.0, 0.67, 0.0], [0.67, 1.0, 1.0], [0.0, 1.0, 1.0]]
     """
     decay = check_share("decay", decay, open_low=False, open_high=False)
-    check_int("label_objects", label_objects, 1)
+    label_objects = check_int("label_objects", label_objects, 1)
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )

@@ -30,6 +30,7 @@ from gpu_consensus.result import Consensus
 from gpu_consensus.util.arrays import is_array, size_text
 from gpu_consensus.util.checks import FloatArray, IntArray, check_choice
 from gpu_consensus.util.memory import available_memory
+from gpu_consensus.util.numbers import real_number, shown
 from gpu_consensus.util.progress import Advance, progress_bar
 from gpu_consensus.util.warn import warn
 
@@ -195,13 +196,10 @@ def _as_threshold(threshold: Any, codes: Codes, n_labels: IntArray) -> Threshold
             )
             fraction = Fraction(total, n * n)
     else:
-        try:
-            number = math.nan if isinstance(threshold, bool) else float(threshold)
-        except (TypeError, ValueError):
-            number = math.nan
+        number = real_number(threshold)
         if not 0 <= number <= r:
             raise ValueError(
-                f"threshold={threshold!r} should be 'mean', 'half' or a number in "
+                f"threshold={shown(threshold)} should be 'mean', 'half' or a number in "
                 f"0..{r}, the number of partitions."
             )
         fraction = Fraction(number)

@@ -87,7 +87,7 @@ def lwea(
     ([0, 0, 1, 1], [0.71, 0.96])
     """
     theta = check_positive("theta", theta)
-    check_int("label_objects", label_objects, 1)
+    label_objects = check_int("label_objects", label_objects, 1)
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )

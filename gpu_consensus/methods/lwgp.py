@@ -81,7 +81,7 @@ def lwgp(
     True
     """
     theta = check_positive("theta", theta)
-    check_int("label_objects", label_objects, 1)
+    label_objects = check_int("label_objects", label_objects, 1)
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )

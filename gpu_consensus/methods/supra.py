@@ -86,7 +86,7 @@ def supra(
     ('cspa', 0.7819)
     """
     chosen = choose_partitioner(partitioner, imbalance)
-    check_int("cspa_limit", cspa_limit, 0)
+    cspa_limit = check_int("cspa_limit", cspa_limit, 0)
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )

@@ -70,7 +70,7 @@ def usenc(
     >>> result.labels.tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
     True
     """
-    check_int("label_objects", label_objects, 1)
+    label_objects = check_int("label_objects", label_objects, 1)
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gpu_consensus.ensemble.storage import write_atomic
-from gpu_consensus.util.checks import check_int, check_path
+from gpu_consensus.util.checks import check_int
+from gpu_consensus.util.paths import check_path
 
 
 def report(

@@ -16,7 +16,7 @@ from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.plot.style import clean
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.arrays import to_host
-from gpu_consensus.util.checks import check_path
+from gpu_consensus.util.paths import check_path
 
 _BLOCK = 1 << 20
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "jinja2", "pandas")

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gpu_consensus.ensemble.storage import write_atomic
-from gpu_consensus.util.checks import check_path, seed_sequence
+from gpu_consensus.util.checks import seed_sequence
+from gpu_consensus.util.paths import check_path
 from gpu_consensus.util.seeds import plain_seed, seed_from_plain
 
 FORMAT = "gpu_consensus.select_n_clusters"

@@ -14,8 +14,8 @@ from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.ensemble.ensemble import Ensemble
-from gpu_consensus.generate.features import check_features, count_distinct_rows
-from gpu_consensus.generate.rows import METRICS, is_sparse, prepare
+from gpu_consensus.generate.features import count_distinct_rows
+from gpu_consensus.generate.rows import METRICS, prepare
 from gpu_consensus.generate.store import digest
 from gpu_consensus.methods import FINDERS, METHODS
 from gpu_consensus.select.features import FeatureSettings, select_from_rows
@@ -32,6 +32,8 @@ from gpu_consensus.util.checks import (
 )
 from gpu_consensus.util.memory import check_memory
 from gpu_consensus.util.options import option_names
+from gpu_consensus.util.sparse import is_sparse
+from gpu_consensus.util.tables import check_features
 from gpu_consensus.util.threads import one_thread
 from gpu_consensus.util.weights import useful_partitions
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import operator
-import reprlib
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from gpu_consensus.util.numbers import check_mask, plain_numbers, real_number, shown
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -34,10 +34,10 @@ def check_int(
         number = operator.index(value)
     except TypeError:
         raise TypeError(
-            f"{name}={value!r} should be an integer {bound}{tail}."
+            f"{name}={shown(value)} should be an integer {bound}{tail}."
         ) from None
     if number < low or (high is not None and number > high):
-        raise ValueError(f"{name}={number} should be {bound}{tail}.")
+        raise ValueError(f"{name}={shown(number)} should be {bound}{tail}.")
     return number
 
 
@@ -46,7 +46,7 @@ def check_n_clusters(n_clusters: Any, n_samples: int) -> int:
     number = check_int("n_clusters", n_clusters, 1)
     if number > n_samples:
         raise ValueError(
-            f"n_samples={n_samples} should be >= n_clusters={number}; "
+            f"n_samples={n_samples} should be >= n_clusters={shown(number)}; "
             "ask for fewer clusters."
         )
     return number
@@ -54,16 +54,15 @@ def check_n_clusters(n_clusters: Any, n_samples: int) -> int:
 
 def check_share(name: str, value: Any, *, open_low: bool, open_high: bool) -> float:
     """Return ``value`` as a float between 0 and 1."""
-    try:
-        number = float("nan") if isinstance(value, (bool, str)) else float(value)
-    except (TypeError, ValueError):
-        number = float("nan")
+    number = real_number(value)
     inside = (number > 0 if open_low else number >= 0) and (
         number < 1 if open_high else number <= 1
     )
     if not inside:
         low, high = "(" if open_low else "[", ")" if open_high else "]"
-        raise ValueError(f"{name}={value!r} should be a number in {low}0, 1{high}.")
+        raise ValueError(
+            f"{name}={shown(value)} should be a number in {low}0, 1{high}."
+        )
     return number
 
 
@@ -77,12 +76,25 @@ def check_positive(name: str, value: Any) -> float:
     ...
     ValueError: theta=0 should be a finite number > 0.
     """
-    try:
-        number = float("nan") if isinstance(value, (bool, str)) else float(value)
-    except (TypeError, ValueError):
-        number = float("nan")
+    number = real_number(value)
     if not 0 < number < float("inf"):
-        raise ValueError(f"{name}={value!r} should be a finite number > 0.")
+        raise ValueError(f"{name}={shown(value)} should be a finite number > 0.")
+    return number
+
+
+def check_not_negative(name: str, value: Any) -> float:
+    """Return ``value`` as a finite float of 0 or more.
+
+    Examples
+    --------
+    >>> check_not_negative("tol", -1)
+    Traceback (most recent call last):
+    ...
+    ValueError: tol=-1 should be a finite number >= 0.
+    """
+    number = real_number(value)
+    if not 0 <= number < float("inf"):
+        raise ValueError(f"{name}={shown(value)} should be a finite number >= 0.")
     return number
 
 
@@ -102,36 +114,18 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     raise unknown_name(name, value, names)
 
 
-def check_path(name: str, value: Any) -> Path:
-    """Return ``value`` as a path, or raise an error that says what it is.
-
-    Examples
-    --------
-    >>> check_path("checkpoint", 5)
-    Traceback (most recent call last):
-    ...
-    TypeError: checkpoint=5 should be a path, as text or as a pathlib.Path.
-    """
-    try:
-        return Path(value)
-    except TypeError:
-        raise TypeError(
-            f"{name}={reprlib.repr(value)} should be a path, as text or as a "
-            "pathlib.Path."
-        ) from None
-
-
 def unknown_name(
     name: str, value: Any, choices: Iterable[str], *, also: str = ""
 ) -> ValueError:
     """Return the error for an unknown name: the known ones, nearest first."""
     names = list(choices)
-    near = difflib.get_close_matches(
-        str(value).lower(), names, n=len(names), cutoff=0.0
-    )
+    given = value.lower()[:80] if isinstance(value, str) else ""
+    near = difflib.get_close_matches(given, names, n=len(names), cutoff=0.0)
     listed = ", ".join(repr(n) for n in near + [n for n in names if n not in near])
     tail = f", {also}" if also else ""
-    return ValueError(f"{name}={value!r} is unknown; choose one of {listed}{tail}.")
+    return ValueError(
+        f"{name}={shown(value)} is unknown; choose one of {listed}{tail}."
+    )
 
 
 def check_weights(weights: Any, n_partitions: int) -> FloatArray:
@@ -141,15 +135,21 @@ def check_weights(weights: Any, n_partitions: int) -> FloatArray:
     """
     if weights is None:
         return np.full(n_partitions, 1.0 / n_partitions)
+
+    def fail(*_: Any) -> TypeError:
+        return TypeError(
+            f"weights={shown(weights)} should be numbers, one per partition."
+        )
+
     try:
-        array = np.asarray(weights)
-        if array.dtype.kind in "cSU":  # NumPy would convert these
-            raise TypeError
-        array = array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"weights={reprlib.repr(weights)} should be numbers, one per partition."
-        ) from None
+        given = check_mask("weights", weights)
+        array = plain_numbers(_as_array(given, fail), fail)
+        if array.dtype.kind not in "biuf":  # NumPy would convert text and dates
+            raise fail()
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float64)
+    except (TypeError, OverflowError):
+        raise fail() from None
     if array.shape != (n_partitions,):
         raise ValueError(
             f"weights has shape {array.shape} but the ensemble has "
@@ -192,3 +192,11 @@ def seed_sequence(random_state: Any) -> np.random.SeedSequence:
         return np.random.SeedSequence([int(word) for word in words])
     cure = "or pass None, a numpy Generator, RandomState or SeedSequence"
     return np.random.SeedSequence(check_int("random_state", random_state, 0, cure=cure))
+
+
+def _as_array(value: Any, fail: Callable[[], Exception]) -> npt.NDArray[Any]:
+    """Make an array; what is ragged is no array."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise fail() from None

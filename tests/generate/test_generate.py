@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -29,12 +30,13 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import gpu_consensus
 from gpu_consensus.ensemble.ensemble import Ensemble
-from gpu_consensus.generate.features import check_features, count_distinct_rows
+from gpu_consensus.generate.features import count_distinct_rows
 from gpu_consensus.generate.generate_partitions import drop_labels, generate_partitions
 from gpu_consensus.generate.kmeans import kmeans
 from gpu_consensus.generate.store import VERSION
 from gpu_consensus.generate.views import STRATEGIES, draw_zipf_weights, fine_range
 from gpu_consensus.util.seeds import plain_seed, seed_from_plain
+from gpu_consensus.util.tables import check_features
 
 
 def blobs(n=120, d=6, n_blobs=3, seed=0):
@@ -571,8 +573,11 @@ def test_bad_features(X, message):
         ),
         ({"max_iter": 0}, ValueError, "max_iter=0 should be >= 1"),
         ({"rows_per_cluster": 0}, ValueError, "rows_per_cluster=0 should be >= 1; or"),
-        ({"n_jobs": 0}, ValueError, "n_jobs=0 should be an integer >= 1, or -1"),
-        ({"n_jobs": 1.5}, ValueError, "n_jobs=1.5 should be an integer"),
+        ({"n_jobs": 0}, ValueError, "n_jobs=0 should be >= 1, or -1"),
+        ({"n_jobs": 1.5}, TypeError, "n_jobs=1.5 should be an integer"),
+        ({"n_jobs": True}, TypeError, "n_jobs=True should be an integer"),
+        ({"n_jobs": 10**30}, ValueError, "should be in -1024..1024"),
+        ({"n_jobs": np.array([1, 2])}, TypeError, "should be an integer"),
         ({"n_features": 2}, ValueError, "n_features=2 is only for strategy='rfs'"),
         ({"zipf_alpha": 1}, ValueError, "zipf_alpha=1 is only for strategy='zipf'"),
         ({"strategy": "rfs", "n_features": 4}, ValueError, "should be in 1..3"),
@@ -932,7 +937,7 @@ def test_damaged_checkpoint(tmp_path):
         with pytest.raises(ValueError, match=r"000001.npy' is damaged .* delete this"):
             run(tmp_path / "run")
     np.save(file, np.zeros(7, dtype=np.uint8))
-    with pytest.raises(ValueError, match="it holds uint8 of shape"):
+    with pytest.raises(ValueError, match="it is not what was written there"):
         run(tmp_path / "run")
     file.unlink()
     (tmp_path / "run" / ".000001.npy.half").write_bytes(whole[:9])  # a killed write
@@ -1017,3 +1022,37 @@ def test_progress_counts_partitions(capsys, tmp_path):
         assert "4/4" in capsys.readouterr().err
     generate_partitions(X, 4)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("damage", ["zeros", "swap", "copy", "digest"])
+def test_partitions_that_were_changed_or_mistaken(tmp_path, damage):
+    X, _ = blobs(30)
+    path = tmp_path / "run"
+    options = {"n_clusters": 3, "random_state": 0, "checkpoint": path}
+    generate_partitions(X, 3, **options)
+    first, second = path / "000001.npy", path / "000002.npy"
+    content = first.read_bytes()
+    if damage == "zeros":
+        first.write_bytes(content[:-32] + bytes(16) + content[-16:])
+    elif damage == "digest":
+        first.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    else:
+        first.write_bytes(second.read_bytes())
+        if damage == "swap":
+            second.write_bytes(content)
+    with pytest.raises(ValueError, match=r"000001.npy' is damaged .*not what was wri"):
+        generate_partitions(X, 3, **options)
+
+
+def test_two_calls_that_begin_at_once_share_a_seed(tmp_path):
+    X, _ = blobs(30)
+    for k in range(4):
+        both = threading.Barrier(2)
+
+        def run(folder, both=both):
+            both.wait()
+            return generate_partitions(X, 3, n_clusters=3, checkpoint=folder)
+
+        with ThreadPoolExecutor(2) as pool:
+            a, b = pool.map(run, [tmp_path / str(k)] * 2)
+        assert same(a, b)
