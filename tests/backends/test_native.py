@@ -673,6 +673,17 @@ def test_planted_clusters_are_decided_in_8_bits() -> None:
     assert (found.assignment[0] == truth).mean() > 0.99
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_as_many_objects_as_are_probed(more: int, monkeypatch: Any) -> None:
+    backend = all_screened(NativeBackend(1), monkeypatch)
+    rng = np.random.default_rng(0)
+    codes = rng.integers(9, size=(20, screening.PROBE + more)).astype(np.uint8)
+    offsets = np.arange(21, dtype=np.int64) * 10
+    table = rng.normal(size=(200, 2, 12)).astype(np.float32)
+    found = backend.assign(codes, offsets, table)
+    same(found, REFERENCE.assign(codes, offsets, table))
+
+
 def test_screening_pauses_where_it_does_not_pay() -> None:
     rng = np.random.default_rng(0)
     codes = rng.integers(3, size=(30, 50_000)).astype(np.uint8)

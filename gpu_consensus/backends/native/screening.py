@@ -99,7 +99,7 @@ class Screen(NamedTuple):
 def worth_screening(n_samples: int, n_partitions: int, shape: tuple[int, ...]) -> bool:
     """Whether a table of this shape (S, R, K) may pay for rounding it."""
     return (
-        n_samples >= PROBE
+        n_samples > PROBE
         and n_partitions <= MOST_PARTITIONS
         and 2 <= shape[2] <= 32767
         and shape[1] * shape[2] >= _FEWEST_COLUMNS
