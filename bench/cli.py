@@ -28,7 +28,12 @@ from .quality_plot import check_matplotlib, draw_quality
 from .render import FORMAT, VERSION, check_format, to_markdown
 from .suite import Context, Table
 
-SUITES = {"papers": ".papers", "speed": ".speed", "methods": ".methods"}
+SUITES = {
+    "papers": ".papers",
+    "speed": ".speed",
+    "methods": ".methods",
+    "select-k": ".select_k",
+}
 """Name of a suite and its module."""
 
 _PATHS = ("--data-dir", "--output", "--markdown", "--picture")

@@ -12,7 +12,9 @@ from .speed_generation import generation_table
 from .speed_limit import limit_table
 from .speed_peer import MAX_ITER, N_INIT, SAME_ITER, Peer
 from .speed_phases import first_call_table, growth_table, refine_table, share_table
+from .speed_same import million_table, same_table
 from .speed_savings import outside_table, savings_table
+from .speed_screening import screening_table
 from .suite import Claim, Column, Context, Table, warning_notes
 
 NAME = "speed"
@@ -91,13 +93,16 @@ def run(context: Context) -> Iterator[Table]:
     times.claims = _time_claims(times.rows)
     yield equality
     yield times
+    yield same_table(context)
     yield limit_table(context)
+    yield screening_table(context)
     yield share_table(context)
     yield savings_table(context)
     yield growth_table(context)
     yield refine_table(context)
     yield first_call_table(context)
     yield memory_table(context)
+    yield million_table(context)
     yield outside_table(context)
     yield mcla_table(context)
     yield generation_table(context)

@@ -9,22 +9,30 @@ import numpy.typing as npt
 
 import gpu_consensus as gpc
 
-_KEPT = 0.5  # share of labels that follow the planted cluster
+STRAY = 0.5
+"""Share of labels that do not follow the planted cluster."""
 
 
 def make_ensemble(
-    n_samples: int, n_partitions: int, n_clusters: int, seed: int
+    n_samples: int,
+    n_partitions: int,
+    n_clusters: int,
+    seed: int,
+    stray_share: float = STRAY,
 ) -> tuple[gpc.Ensemble, npt.NDArray[np.int64]]:
     """Return an ensemble and the planted clusters.
 
     Every partition has K_i drawn from 10..300 labels, each owned by a planted cluster.
-    Half of the labels are drawn among those of the object's cluster, half among all.
+    A label is drawn among those of the object's cluster or, half of them by default,
+    among all.
     Clusters are of unequal size and their objects in random order.
 
     Parameters
     ----------
     n_samples, n_partitions, n_clusters : int
     seed : int
+    stray_share : float
+        Share of the labels that are drawn among all.
     """
     rng = np.random.default_rng(seed)
     size = np.arange(1, n_clusters + 1, dtype=np.float64)
@@ -38,7 +46,7 @@ def make_ensemble(
         bounds = np.searchsorted(owner, np.arange(n_clusters + 1))
         first, width = bounds[:-1][planted], np.diff(bounds)[planted]
         labels = first + (rng.random(n_samples) * width).astype(np.int64)
-        stray = rng.random(n_samples) >= _KEPT
+        stray = rng.random(n_samples) >= 1 - stray_share
         labels[stray] = rng.integers(k_i, size=int(stray.sum()))
         used = np.bincount(labels, minlength=k_i) > 0
         codes[i] = (np.cumsum(used) - 1)[labels]

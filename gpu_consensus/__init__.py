@@ -37,9 +37,13 @@ from gpu_consensus.methods.sec import sec
 from gpu_consensus.methods.supra import supra
 from gpu_consensus.methods.usenc import usenc
 from gpu_consensus.methods.vote import vote
+from gpu_consensus.report import report
 from gpu_consensus.result import Consensus, ConvergenceWarning
+from gpu_consensus.select.result import Selection
+from gpu_consensus.select.select_n_clusters import select_n_clusters
 
 if TYPE_CHECKING:
+    from gpu_consensus import plot
     from gpu_consensus.estimator import ConsensusClustering
 
 __version__ = "0.1.0"
@@ -50,6 +54,7 @@ __all__ = [
     "ConsensusClustering",
     "ConvergenceWarning",
     "Ensemble",
+    "Selection",
     "Utility",
     "auto",
     "best",
@@ -80,8 +85,11 @@ __all__ = [
     "lwgp",
     "mcla",
     "metrics",
+    "plot",
     "qmi",
+    "report",
     "sec",
+    "select_n_clusters",
     "supra",
     "usenc",
     "vote",
@@ -89,11 +97,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the estimator on first use: scikit-learn takes a second to import."""
+    """Load on first use what takes its time, or what few need."""
     if name == "ConsensusClustering":
         from gpu_consensus.estimator import ConsensusClustering
 
         return ConsensusClustering
+    if name == "plot":
+        import gpu_consensus.plot as plot
+
+        return plot
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

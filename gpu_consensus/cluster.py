@@ -18,6 +18,8 @@ from gpu_consensus.methods import FINDERS, METHODS, consensus
 from gpu_consensus.methods.label_weights import check_word
 from gpu_consensus.methods.lambda_consensus import lambda_consensus
 from gpu_consensus.result import Consensus
+from gpu_consensus.select.result import Selection
+from gpu_consensus.select.select_n_clusters import select_n_clusters
 from gpu_consensus.util.checks import (
     check_choice,
     check_int,
@@ -26,14 +28,16 @@ from gpu_consensus.util.checks import (
     seed_sequence,
 )
 from gpu_consensus.util.options import check_options, finds_n_clusters, option_names
+from gpu_consensus.util.warn import warn
 
 _SECOND_STAGE = 0xC0115E  # parts its seed from those of the partitions
+_SELECTION = 0x5E1EC7
 _FIRST_STAGE = ("n_partitions", "strategy", "n_clusters", "k_range")
 
 
 def cluster(
     X: Any,
-    n_clusters: int | None = None,
+    n_clusters: int | str | None = None,
     *,
     method: str = "auto",
     n_partitions: int = 100,
@@ -55,10 +59,12 @@ def cluster(
     ----------
     X : array_like, DataFrame or scipy sparse of shape (n_samples, n_features)
         Features; for "lambda_consensus" also a list of views.
-    n_clusters : int, optional
-        Clusters of the consensus. For ``"best"``, ``"fusion_transfer"`` and
-        ``"least_squares"``, which find their number, it only guides how the basic
-        partitions are made. These methods, and those that vote, do not need it.
+    n_clusters : int or "auto", optional
+        Clusters of the consensus. "auto" is what :func:`select_n_clusters` finds among
+        2 to 10, with its defaults: 1, and a warning, where there is no structure. For
+        ``"best"``, ``"fusion_transfer"`` and ``"least_squares"``, which find their
+        number, it only guides how the basic partitions are made. These methods, and
+        those that vote, do not need it.
     method : str, default "auto"
         Consensus method, one of ``gpc.METHODS``; "auto" runs several of them and keeps
         the answer that the partitions explain best. Or "lambda_consensus", whose
@@ -85,8 +91,8 @@ def cluster(
         Threads; all cores by default. The labels do not depend on it.
     checkpoint : path, optional
         A folder where each finished partition is kept and, for methods that take a
-        checkpoint, the state of the consensus; the same call goes on from there and
-        ends with the same answer.
+        checkpoint, the state of the consensus (with "auto" also the parts of the
+        selection); the same call goes on from there and ends with the same answer.
     random_state : int, Generator, RandomState, SeedSequence, optional
         Same seed, same labels.
     progress : bool, default False
@@ -95,8 +101,9 @@ def cluster(
     Returns
     -------
     Consensus
-        As the method returns it; ``details["ensemble"]`` holds the basic partitions
-        and ``details["seconds"]`` what the two stages took.
+        As the method returns it; ``details["ensemble"]`` holds the basic partitions,
+        ``details["seconds"]`` what the two stages took and, with "auto",
+        ``details["selection"]`` why there are so many clusters.
 
     Examples
     --------
@@ -111,6 +118,8 @@ def cluster(
     20
     """
     check_choice("method", method, [*METHODS, "lambda_consensus"])
+    if isinstance(n_clusters, str):
+        check_choice("n_clusters", n_clusters, ["auto"])
     made, for_method = dict(generate_options or {}), dict(method_options or {})
     _check_second_stage(method, n_clusters, for_method, X)
     # errors of the second stage should not come only after the first
@@ -128,11 +137,20 @@ def cluster(
                 f"checkpoint={str(checkpoint)!r} is of no use to lambda_consensus, "
                 "which keeps none; leave it out."
             )
+    else:
+        _refuse_own("generate_options", made, _FIRST_STAGE)
+        check_options("generate_partitions", generate_partitions, made)
+    more: dict[str, Any] = {}
+    if isinstance(n_clusters, str):
+        if random_state is not None:  # a generator is drawn from once
+            random_state = seed_sequence(random_state)
+        selection = _select(X, metric, checkpoint, random_state, shared)
+        n_clusters, more = selection.n_clusters, {"selection": selection}
+    if method == "lambda_consensus":
         own = {"n_clusterers": n_partitions, "random_state": random_state}
         assert n_clusters is not None  # it has no default there
-        return lambda_consensus(X, n_clusters, **shared | own | for_method)
-    _refuse_own("generate_options", made, _FIRST_STAGE)
-    check_options("generate_partitions", generate_partitions, made)
+        result = lambda_consensus(X, n_clusters, **shared | own | for_method)
+        return replace(result, details={**result.details, **more})
     seeds: list[np.random.SeedSequence | None] = [None, None]
     if random_state is not None:  # a checkpoint has a seed of its own
         seeds = [*seed_sequence(random_state).spawn(2)]
@@ -162,12 +180,49 @@ def cluster(
         **shared | {"random_state": seeds[1]} | for_method,
     )
     seconds = (between - began, time.perf_counter() - between)
-    more = {"ensemble": ensemble, "seconds": seconds}
+    more |= {"ensemble": ensemble, "seconds": seconds}
     return replace(result, details={**result.details, **more})
 
 
+def _select(
+    X: Any,
+    metric: str,
+    checkpoint: Any,
+    seed: np.random.SeedSequence | None,
+    shared: dict[str, Any],
+) -> Selection:
+    """Choose the number of clusters; the seeds of both stages stay as they are."""
+    if isinstance(X, (list, tuple)) and X and np.ndim(X[0]) == 2:
+        raise TypeError(
+            "n_clusters='auto' takes one table of features, not views; say how many "
+            "clusters you want."
+        )
+    if seed is not None:
+        seed = np.random.SeedSequence(
+            seed.entropy,
+            spawn_key=(*seed.spawn_key, _SELECTION),
+            pool_size=seed.pool_size,
+        )
+    file = None
+    if checkpoint is not None:
+        folder = check_path("checkpoint", checkpoint)
+        folder.mkdir(exist_ok=True)
+        file = folder / ".selection.json"  # hidden: partitions want a folder of theirs
+    selection = select_n_clusters(
+        X,
+        kind="features",
+        metric=metric,
+        checkpoint=file,
+        random_state=seed,
+        **shared,
+    )
+    if selection.n_clusters == 1:
+        warn(f"n_clusters='auto' gives one cluster: {selection.reason}")
+    return selection
+
+
 def _check_second_stage(
-    method: str, n_clusters: int | None, options: Mapping[str, Any], X: Any
+    method: str, n_clusters: int | str | None, options: Mapping[str, Any], X: Any
 ) -> None:
     """Refuse what the method would refuse after the partitions were made."""
     function = METHODS.get(method, lambda_consensus)
@@ -178,7 +233,7 @@ def _check_second_stage(
             f"n_clusters=None should be an integer >= 1; method {method!r} does not "
             "find the number of clusters."
         )
-    if n_clusters is not None:
+    if n_clusters is not None and not isinstance(n_clusters, str):
         check_int("n_clusters", n_clusters, 1)
         shape = (len(X),) if isinstance(X, list) else getattr(X, "shape", ())
         if shape and method != "lambda_consensus":  # which may have views

@@ -19,9 +19,10 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_clusters : int, default 8
-        Clusters of the consensus. For ``"best"``, ``"fusion_transfer"`` and
-        ``"least_squares"``, which find their number, it only guides how the basic
+    n_clusters : int or "auto", default 8
+        Clusters of the consensus; "auto" finds 2 to 10 of them, or 1 if there is no
+        structure, by :func:`select_n_clusters`. For ``"best"``, ``"fusion_transfer"``
+        and ``"least_squares"``, which find their number, it only guides how the basic
         partitions are made.
     method : str, default "auto"
         Consensus method, one of ``gpc.METHODS``, or "lambda_consensus"; "auto" runs
@@ -42,6 +43,8 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         The basic partitions.
     consensus_ : Consensus
         The whole result: objective, value, history, confidence.
+    selection_ : Selection or None
+        Why there are so many clusters, with "auto".
     n_iter_ : int
         Iterations of the winning start.
     n_features_in_ : int
@@ -60,7 +63,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         method: str = "auto",
         n_partitions: int = 100,
         strategy: str = "rps",
@@ -119,6 +122,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
             random_state=self.random_state,
             progress=self.progress,
         )
+        self.selection_ = self.consensus_.details.get("selection")
         self.ensemble_ = self.consensus_.details["ensemble"]
         self.labels_: npt.NDArray[np.int32] = self.consensus_.labels
         self.n_iter_ = self.consensus_.n_iter

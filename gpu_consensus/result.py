@@ -16,6 +16,10 @@ from gpu_consensus.backends.segments import present_marginals
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.html import html_table
+
+_SHOWN = 20  # clusters in a notebook, at most
+_QUICK = 1_000_000  # objects whose confidence is computed for a glance
 
 
 class ConvergenceWarning(UserWarning):
@@ -38,16 +42,9 @@ class Centroids:
     def confidence(self, labels: npt.NDArray[np.int32]) -> FloatArray:
         """Return a_own / sum_k a_k, a_k the mean of m_{k, label} over partitions."""
         ens, backend = self.ensemble, NumpyBackend()
-        counts = self.counts.astype(np.float64)
-        missing = ens.offsets[1:] - 1
-        counts[missing] = 0.0
-        weightless = np.isin(np.arange(ens.n_partitions), self.useful, invert=True)
-        counts[np.repeat(weightless, np.diff(ens.offsets))] = 0.0
-        size = np.add.reduceat(counts, ens.offsets[:-1], axis=0)
-        size = np.repeat(np.maximum(size, 1.0), np.diff(ens.offsets), axis=0)
-        table = (counts / size)[:, None]
+        table = self._share_table()
         confidence = np.zeros(len(labels))
-        step = max(1, (1 << 20) // counts.shape[1])
+        step = max(1, (1 << 20) // table.shape[2])
         for begin in range(0, len(labels), step):
             rows = slice(begin, begin + step)
             codes = to_host(ens.codes[:, rows])
@@ -57,6 +54,29 @@ class Centroids:
             known = (labels[rows] >= 0) & (total > 0)
             confidence[rows][known] = own[known, 0] / total[known]
         return confidence
+
+    def shares(self, objects: npt.NDArray[np.intp]) -> FloatArray:
+        """Return a_k / sum_k a_k of some objects, (m, K); 0 without any label."""
+        codes = np.ascontiguousarray(to_host(self.ensemble.codes[:, objects]))
+        table = self._share_table()
+        share = NumpyBackend().scores(codes, self.ensemble.offsets, table)[:, 0]
+        total = share.sum(axis=1, keepdims=True)
+        shares: FloatArray = np.zeros(share.shape)
+        np.divide(share, total, out=shares, where=total > 0)
+        return shares
+
+    def _share_table(self) -> FloatArray:
+        """Return m_{k, label}, (S, 1, K): the share of cluster k with each label."""
+        ens = self.ensemble
+        counts = self.counts.astype(np.float64)
+        missing = ens.offsets[1:] - 1
+        counts[missing] = 0.0
+        weightless = np.isin(np.arange(ens.n_partitions), self.useful, invert=True)
+        counts[np.repeat(weightless, np.diff(ens.offsets))] = 0.0
+        size = np.add.reduceat(counts, ens.offsets[:-1], axis=0)
+        size = np.repeat(np.maximum(size, 1.0), np.diff(ens.offsets), axis=0)
+        table: FloatArray = (counts / size)[:, None]
+        return table
 
     def predict(self, labels: Any) -> npt.NDArray[np.int32]:
         """Assign new objects, -1 where no label is known."""
@@ -164,6 +184,23 @@ class Consensus:
                 "kcc for it."
             )
         return self.centroids
+
+    def _repr_html_(self) -> str:
+        """Describe the consensus in a notebook: its clusters, the largest first."""
+        labels = to_host(self.labels)
+        sizes = np.bincount(labels[labels >= 0], minlength=self.n_clusters)
+        known = "confidence" in self.__dict__ or len(labels) <= _QUICK
+        sure = self.confidence if known and self.centroids is not None else None
+        rows: list[tuple[str, ...]] = []
+        for k in np.argsort(-sizes, kind="stable")[:_SHOWN]:
+            mean = "" if sure is None else f"{sure[labels == k].mean():.3f}"
+            rows.append(
+                (str(k), f"{sizes[k]:,}", f"{sizes[k] / len(labels):.1%}", mean)
+            )
+        if len(sizes) > _SHOWN:
+            rows.append((f"and {len(sizes) - _SHOWN:,} more", "", "", ""))
+        columns = ["cluster", "objects", "share", "mean confidence"]
+        return html_table(repr(self), columns, rows)
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "not converged"

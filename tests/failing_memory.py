@@ -5,6 +5,8 @@ import re
 import traceback
 import warnings
 
+import numpy as np
+
 from gpu_consensus.backends.device_memory import DeviceMemoryError, DeviceMemoryWarning
 
 
@@ -19,8 +21,11 @@ def failing(cupy, fails):
         device.fails = lambda number, nbytes: False
 
 
-def outcomes(cupy, work, first=1):
-    """Do the work with each allocation failing once, from the first on.
+def outcomes(cupy, work, first=1, most=40):
+    """Do the work with one allocation failing, each time another from the first on.
+
+    No more than ``most`` of them, as evenly as can be, the last among them: a search
+    makes hundreds.
 
     An outcome is "same", "warned" (and the same), "clear" for our own error, or the
     place in the package where another error of memory came from.
@@ -29,7 +34,11 @@ def outcomes(cupy, work, first=1):
         work()
         n_asked = device.n_asked
     ended = []
-    for number in range(first, n_asked + 1):
+    numbers = range(first, n_asked + 1)
+    places = {
+        round(at) for at in np.linspace(0, len(numbers) - 1, min(most, len(numbers)))
+    }
+    for number in (numbers[place] for place in sorted(places) if place >= 0):
         with (
             failing(cupy, lambda asked, nbytes, one=number: asked == one),
             warnings.catch_warnings(record=True) as said,

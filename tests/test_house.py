@@ -139,9 +139,12 @@ ROOMS = (
     "generate",
     "feedback",
     "methods",
+    "select",
     "cluster",
     "estimator",
+    "plot",
     "doctor",
+    "report",
     "accept",
     "cli",
 )

@@ -26,6 +26,7 @@ NOT_ON_IMPORT = {
     "cuml",
     "cupy",
     "dask",
+    "jinja2",
     "joblib",
     "matplotlib",
     "pandas",
@@ -105,6 +106,9 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     command = "gpu_consensus_command.py"
     assert tops == {"gpu_consensus", command, f"gpu_consensus-{version}.dist-info"}
     assert "gpu_consensus/py.typed" in files
+    assert {f"gpu_consensus/report/page.{kind}" for kind in ("html.j2", "css")} <= set(
+        files
+    )
     assert any(n.startswith("gpu_consensus/cuda_kernels/") for n in files)
     assert any(n.startswith("gpu_consensus/bench/") for n in files)
     modules = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}

@@ -22,8 +22,12 @@ static int prepare_count(world* w) {
     return 1;
 }
 
+static int prepare_rows(world* w) {
+    return w->s.n_clusters <= 255 && prepare_count(w); /* names of clusters are bytes */
+}
+
 static int64_t rows_room(const world* w) {
-    return gpc_count_rows_scratch(w->n_rows, w->columns);
+    return gpc_count_rows_scratch(w->n_rows, w->s.n_restarts, w->s.n_clusters);
 }
 
 static void rows_part(world* w, int64_t first, int64_t last, char* scratch) {
@@ -147,9 +151,9 @@ static int64_t pairs_lookups(const world* w) {
      "object and restart"}
 
 const kernel_case count_cases[] = {
-    COUNT("count_rows", "all", ALL, prepare_count, rows_room, rows_part),
-    COUNT("count_rows", "half-moved", SOME, prepare_count, rows_room, rows_part),
-    COUNT("count_rows", "few-moved", FEW, prepare_count, rows_room, rows_part),
+    COUNT("count_rows", "all", ALL, prepare_rows, rows_room, rows_part),
+    COUNT("count_rows", "half-moved", SOME, prepare_rows, rows_room, rows_part),
+    COUNT("count_rows", "few-moved", FEW, prepare_rows, rows_room, rows_part),
     COUNT("count_each", "all", ALL, prepare_count, each_room, each_part),
     COUNT("count_each", "half-moved", SOME, prepare_count, each_room, each_part),
     COUNT("count_each", "few-moved", FEW, prepare_count, each_room, each_part),

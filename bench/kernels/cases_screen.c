@@ -81,7 +81,7 @@ static void sort_lookups(world* w) {
 static int make_scale(world* w) {
     const int64_t r = w->s.n_partitions, n_restarts = w->s.n_restarts;
     if (w->s.n_clusters < 2 || w->s.n_clusters > 32767 || r > 4096) return 0;
-    const int64_t lanes = w->columns <= 16 ? 16 : 32;
+    const int64_t lanes = 32;
     w->small_width = (w->columns + lanes - 1) / lanes * lanes;
     w->table = make_table(w);
     share_lookups(w);
@@ -160,8 +160,35 @@ static int64_t small_entries(const world* w) {
     return w->lookup_rows[w->n_lookups] * w->columns;
 }
 
+static int64_t apart_width(const world* w) { return (w->s.n_clusters + 15) / 16 * 16; }
+
+static size_t apart_size(const world* w) {
+    return (size_t)(w->s.n_restarts * w->n_rows * apart_width(w)) * 4;
+}
+
+static int prepare_apart(world* w) {
+    w->table = make_table(w);
+    w->apart = output(w, apart_size(w), 0);
+    return 1;
+}
+
+static int64_t rows_of_table(const world* w) { return w->n_rows; }
+
+static void apart_part(world* w, int64_t first, int64_t last, char* scratch) {
+    (void)scratch;
+    gpc_screen_apart(w->table, w->width, w->n_rows, CLUSTERS, first, last, w->apart,
+                     apart_width(w));
+}
+
+enum { BY_CLUSTERS, BY_RESTARTS };
+
 static int prepare_screened(world* w) {
     if (!make_scale(w)) return 0;
+    if (w->variant == BY_RESTARTS) {
+        w->apart = input(w, apart_size(w));
+        memset(w->apart, 0, apart_size(w));
+        apart_part(w, 0, w->n_rows, NULL);
+    }
     w->small = input(w, small_size(w));
     char* scratch = input(w, (size_t)small_room(w));
     small_part(w, 0, w->n_lookups, scratch);
@@ -172,24 +199,31 @@ static int prepare_screened(world* w) {
 }
 
 static int64_t screened_room(const world* w) {
-    return gpc_screen_scratch(w->width, w->small_width, w->lookup_rows[w->n_lookups],
-                              w->n_rows, CLUSTERS);
+    return gpc_screen_scratch(w->code_size, w->s.n_partitions, w->width, w->small_width,
+                              w->lookup_rows[w->n_lookups], w->n_rows,
+                              w->apart ? apart_width(w) : 0, CLUSTERS);
 }
 
 /* how many stay in doubt depends on the ranges, and is not compared */
 static void screened_part(world* w, int64_t begin, int64_t end, char* scratch) {
     int64_t found[2] = {0, 0};
     const double bearable = (double)w->columns / 64 - 0.1;
-    gpc_assign_screened(CODES, w->s.n_partitions, w->table, w->width, w->small,
-                        w->small_width, w->lookup_parts, w->lookup_rows, w->raised,
-                        w->n_lookups, w->distance, bearable > 0.05 ? bearable : 0.05,
-                        CLUSTERS, begin, end, w->assignment, w->cluster_size, w->line,
-                        found, scratch);
+    gpc_assign_screened(CODES, w->s.n_partitions, w->table, w->width, w->apart,
+                        apart_width(w), w->small, w->small_width, w->lookup_parts,
+                        w->lookup_rows, w->raised, w->n_lookups, w->distance,
+                        bearable > 0.05 ? bearable : 0.05, CLUSTERS, begin, end,
+                        w->assignment, w->cluster_size, w->line, found, scratch);
 }
 
 const kernel_case screen_cases[] = {
-    {"assign_screened", "plain", 0, prepare_screened, objects_of, screened_room,
-     screened_part, NULL, 4, 0, every_column, "object, partition and column"},
+    {"assign_screened", "plain", BY_CLUSTERS, prepare_screened, objects_of,
+     screened_room, screened_part, NULL, 4, 0, every_column,
+     "object, partition and column"},
+    {"assign_screened", "apart", BY_RESTARTS, prepare_screened, objects_of,
+     screened_room, screened_part, NULL, 4, 0, every_column,
+     "object, partition and column"},
+    {"screen_apart", "plain", 0, prepare_apart, rows_of_table, nothing, apart_part,
+     NULL, 4, 0, every_entry, "entry of the table"},
     {"screen_bounds", "plain", 0, prepare_bounds, partitions_of, nothing, bounds_part,
      NULL, 4, 0, every_entry, "entry of the table"},
     {"screen_table", "plain", 0, prepare_small, lookups_of, small_room, small_part,

@@ -45,7 +45,7 @@ typedef struct {
     char* codes;
     int variant;
     /* inputs */
-    float *table, *row_table, *row_sum, *row_weight, *price, *scale;
+    float *table, *row_table, *row_sum, *row_weight, *price, *scale, *apart;
     double *wide_table, *weights, *norm, *rises, *shares, *marginal_share;
     int64_t *marginals, *weight, *graph, *degree;
     int32_t* own_labels;

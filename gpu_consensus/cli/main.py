@@ -30,7 +30,8 @@ import gpu_consensus as gpc
 from gpu_consensus import backends, examples
 from gpu_consensus.backends.device_errors import DeviceLostError
 from gpu_consensus.cli import options as cli_options
-from gpu_consensus.cli import signals
+from gpu_consensus.cli import report as cli_report
+from gpu_consensus.cli import select_k, signals
 from gpu_consensus.ensemble import data_files, storage
 from gpu_consensus.ensemble.encoding import encode
 from gpu_consensus.loop.utilities import parse_utility
@@ -81,6 +82,7 @@ def _main(argv: Sequence[str] | None) -> int:
         try:
             with contextlib.redirect_stdout(shown):
                 arguments = _parser().parse_args(given)
+                arguments.words = given
         except SystemExit as stop:
             _print(shown.getvalue().rstrip("\n"))
             return int(stop.code or 0)
@@ -149,6 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_options.add_features(cluster)
     cli_options.add_generation(cluster)
     cli_options.add_consensus(cluster)
+    cli_report.add_options(cluster)
 
     generate = command("generate", _generate, "Features to an ensemble of partitions.")
     cli_options.add_features(generate)
@@ -165,6 +168,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     cli_options.add_header(consensus)
     cli_options.add_consensus(consensus)
+    cli_report.add_options(consensus)
+    cli_report.add_command(command, _print)
+
+    select_k.add_options(command("select-k", _select_k, select_k.TEXT))
 
     evaluate = command("evaluate", _evaluate, "Compare labels with known classes.")
     evaluate.add_argument("labels", type=Path, help="labels (.csv, .npy)")
@@ -228,7 +235,10 @@ def _cluster(arguments: argparse.Namespace) -> None:
     )
     making, finding = result.details["seconds"]
     made_of = f"{result.details['ensemble']}\n  made in {making:.2f} s"
-    _print(f"{made_of}\n{_tell(arguments, result, finding, example)}")
+    if "selection" in result.details:
+        made_of = f"{result.details['selection']}\n{made_of}"
+    told = _tell(arguments, result, finding, example)
+    _print(f"{made_of}\n{told}{cli_report.write(arguments, result, X, example)}")
 
 
 def _generate(arguments: argparse.Namespace) -> None:
@@ -273,6 +283,16 @@ def _consensus(arguments: argparse.Namespace) -> None:
         ens = gpc.Ensemble.load(path)
     else:
         ens = gpc.Ensemble(data_files.read_partitions(path, arguments.header))
+    if n_clusters == cli_options.AUTO:
+        selection = gpc.select_n_clusters(
+            ens,
+            backend=arguments.backend,
+            n_jobs=arguments.n_jobs,
+            random_state=arguments.seed,
+            progress=_bar(arguments),
+        )
+        n_clusters = selection.n_clusters
+        _print(str(selection))
     began = time.perf_counter()
     result = gpc.consensus(
         ens,
@@ -285,7 +305,12 @@ def _consensus(arguments: argparse.Namespace) -> None:
         **options,
     )
     seconds = time.perf_counter() - began
-    _print(f"{ens}\n{_tell(arguments, result, seconds)}")
+    told = _tell(arguments, result, seconds)
+    _print(f"{ens}\n{told}{cli_report.write(arguments, result)}")
+
+
+def _select_k(arguments: argparse.Namespace) -> None:
+    _print(select_k.run(arguments, _bar(arguments)))
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
@@ -437,13 +462,15 @@ def _check_consensus(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.n_init is not None:
         check_int("--n-init", arguments.n_init, 1)
     if arguments.n_clusters is not None:
-        check_int("--n-clusters", arguments.n_clusters, 1)
+        if arguments.n_clusters != cli_options.AUTO:
+            check_int("--n-clusters", arguments.n_clusters, 1)
     elif (
         not finds_n_clusters(gpc.METHODS[method])
         and getattr(arguments, "example", None) is None
     ):
         raise ValueError("--n-clusters is missing; say how many clusters you want.")
     backends.choose_backend(arguments.backend, None, arguments.n_jobs)
+    cli_report.check(arguments)
     path = arguments.output
     if path is not None:
         if path.suffix.lower() not in (".csv", ".npy"):

@@ -29,6 +29,10 @@ _FLAGS = {
 """The options of methods and of generation that have a flag of their own."""
 
 
+AUTO = "auto"
+"""What --n-clusters says to have the number chosen."""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that says in one line what is wrong."""
 
@@ -82,8 +86,10 @@ def add_consensus(parser: argparse.ArgumentParser) -> None:
     """Add options for finding the consensus, and for the output."""
     parser.add_argument(
         "--n-clusters",
-        type=int,
-        help="clusters of the consensus; a method that finds their number needs none: "
+        type=_number_or_auto,
+        metavar="NUMBER",
+        help="clusters of the consensus, or auto to choose 2 to 10 of them, or none by "
+        "a test; a method that finds their number needs none: "
         "then it is only what partitions are made with",
     )
     parser.add_argument(
@@ -161,6 +167,17 @@ def _named_value(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
+
+
+def _number_or_auto(text: str) -> int | str:
+    if text == AUTO:
+        return AUTO
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"invalid value: {text!r} should be a number, or auto"
+        ) from None
 
 
 def _seed(text: str) -> int:

@@ -25,6 +25,7 @@ from gpu_consensus.util.arrays import (
     to_host,
 )
 from gpu_consensus.util.checks import FloatArray, IntArray, check_choice, check_weights
+from gpu_consensus.util.html import html_table
 from gpu_consensus.util.warn import warn
 from gpu_consensus.util.weights import are_equal
 
@@ -415,6 +416,23 @@ class Ensemble:
             f"{missing}{weighted}, {self._codes.dtype}, "
             f"{size_text(self._codes.nbytes)}{where})"
         )
+
+    def _repr_html_(self) -> str:
+        """Describe the ensemble in a notebook."""
+        size = self.n_partitions * self.n_samples
+        rows = [
+            ("objects", f"{self.n_samples:,}"),
+            ("partitions", f"{self.n_partitions:,}"),
+            (
+                "labels of a partition",
+                f"{self._n_labels.min()} to {self._n_labels.max()}, median "
+                f"{np.median(self._n_labels):g}",
+            ),
+            ("missing labels", f"{self.n_missing.sum() / size:.2%}"),
+            ("weights", "equal" if are_equal(self._weights) else "given"),
+            ("memory", size_text(self._codes.nbytes)),
+        ]
+        return html_table("Ensemble", ["what", "value"], rows)
 
 
 def as_ensemble(ensemble: Any, weights: Any = None) -> tuple[Ensemble, FloatArray]:

@@ -128,6 +128,24 @@ def cluster_rows(
     n_threads: int = 1,
 ) -> tuple[Labels, Floats]:
     """Cluster prepared rows as :func:`kmeans` does; centroids in their coordinates."""
+    return best_start(
+        rows, n_clusters, seeds, max_iter, rows_per_cluster, init, n_threads
+    )[:2]
+
+
+def best_start(
+    rows: Rows,
+    n_clusters: int,
+    seeds: list[int],
+    max_iter: int,
+    rows_per_cluster: int | None = None,
+    init: str = "k-means++",
+    n_threads: int = 1,
+) -> Descent:
+    """Return what :func:`cluster_rows` does, and how near rows are to their centroids.
+
+    That is half the sum of squared distances; 0 for a single start from a sample.
+    """
     if _learns_from_all(rows.n_samples, n_clusters, rows_per_cluster):
         starts = _learn_from_all(rows, n_clusters, seeds, max_iter, init, n_threads)
     else:
@@ -138,12 +156,12 @@ def cluster_rows(
             _learn_from_sample(rows, *sizes, seed, init, n_threads, compared)
             for seed in seeds
         ]
-    labels, centroids, _ = min(starts, key=lambda start: start[2])  # ties to the first
+    labels, centroids, cost = min(starts, key=lambda start: start[2])  # ties: the first
     used = np.bincount(labels, minlength=len(centroids)) > 0
     if not used.all():
         labels = (np.cumsum(used, dtype=np.int32) - 1)[labels]
         centroids = centroids[used]
-    return labels, centroids
+    return labels, centroids, cost
 
 
 def _sizes(n_clusters: int, rows_per_cluster: int) -> tuple[int, int]:

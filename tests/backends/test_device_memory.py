@@ -92,6 +92,21 @@ def test_a_fit_ends_with_the_same_labels_or_a_clear_error(
     assert set(outcomes(emulated_cupy, work)) <= {"same", "warned", "clear"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["kcc", "sec"])
+def test_any_allocation_may_fail(emulated_cupy, method):
+    labels, _ = noisy(0, n=30, r=3, missing=0.2)
+    options = {"n_init": 1, "random_state": 1}
+    expected = gpc.METHODS[method](labels, 2, backend="numpy", **options)
+
+    def work():
+        found = gpc.METHODS[method](labels, 2, backend="cupy", **options)
+        assert np.array_equal(found.labels, expected.labels)
+
+    ended = outcomes(emulated_cupy, work, most=10**9)
+    assert set(ended) <= {"same", "warned", "clear"}
+
+
 @pytest.mark.parametrize("how", ["matrix", "counted"])
 def test_least_squares_ends_with_the_same_labels_or_a_clear_error(emulated_cupy, how):
     labels, _ = noisy(0, n=9, r=2, missing=0.2)

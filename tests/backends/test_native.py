@@ -179,6 +179,25 @@ def test_count(backend: NativeBackend, case: Case, share: float) -> None:
         same([found], [counted(REFERENCE, case, old, after)])
 
 
+@pytest.mark.parametrize("shape", [(1, 255), (17, 5), (33, 4), (16, 8)], ids=str)
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
+def test_count_of_many_restarts(
+    backend: NativeBackend, shape: tuple[int, int], kind: Any
+) -> None:
+    rng = np.random.default_rng(shape)
+    offsets = np.array([0, 4, 10, 301])
+    codes = rng.integers([[4], [6], [291]], size=(3, 5000)).astype(np.uint16)
+    after = rng.integers(shape[1] + 1, size=(shape[0], 5000)).astype(kind)
+    stays = rng.random(after.shape) < 0.3
+    before = np.where(stays, after, after[:, ::-1])
+    for old in (None, before):
+        counts = []
+        for one in (backend, REFERENCE):
+            counts.append(np.zeros((301, *shape), dtype=np.int64))
+            one.count(codes, offsets, old, after, counts[-1])
+        same(counts[:1], counts[1:])
+
+
 def test_count_passes_16_bits(backend: NativeBackend) -> None:
     case = make((70_001, 12, 3, (1, 2)), missing=0.0)
     after = np.zeros_like(case.assignment())
@@ -569,9 +588,10 @@ def nearly_tied(seed: int) -> Near:
 def all_screened(backend: NativeBackend, monkeypatch: Any) -> NativeBackend:
     """Let the backend screen however many objects stay undecided."""
     monkeypatch.setattr(
-        "gpu_consensus.backends.native.backend.bearable_doubts", lambda columns: 1e9
+        "gpu_consensus.backends.native.screened.bearable_doubts", lambda *shape: 1e9
     )
-    monkeypatch.setattr("gpu_consensus.backends.native.screening._PAYS", 0)
+    for name in ("_PAYS", "_FEWEST_COLUMNS"):
+        monkeypatch.setattr(f"gpu_consensus.backends.native.screening.{name}", 0)
     return backend
 
 
@@ -592,7 +612,7 @@ def test_most_of_these_are_screened(monkeypatch: Any) -> None:
     for seed in seeds:
         backend = all_screened(NativeBackend(1), monkeypatch)
         backend.assign(*nearly_tied(seed))
-        number += backend._screened > 0
+        number += backend._screening.screened > 0
     assert number > len(seeds) / 2
 
 
@@ -631,8 +651,8 @@ def test_sums_at_the_edge_of_the_bound_are_undecided(
     codes, offsets = np.zeros((r, 4096), np.uint8), np.arange(r + 1) * 2
     found = backend.assign(codes, offsets, table)
     assert (found.assignment == 1).all()
-    assert backend._screened > 0
-    assert backend._undecided == 2 * n_restarts * backend._screened
+    assert backend._screening.screened > 0
+    assert backend._screening.undecided == n_restarts * backend._screening.screened
     same(found, REFERENCE.assign(codes, offsets, table))
 
 
@@ -645,9 +665,11 @@ def test_planted_clusters_are_decided_in_8_bits() -> None:
     offsets = np.arange(51, dtype=np.int64) * 6
     table = np.tile(np.append(1 - np.eye(5), np.zeros((1, 5)), axis=0), (50, 1))
     backend = NativeBackend(1)
-    found = backend.assign(codes, offsets, table[:, None].astype(np.float32))
-    assert backend._screened == truth.size
-    assert backend._undecided < 0.01 * backend._screened
+    table = np.repeat(table[:, None], 4, axis=1).astype(np.float32)
+    table *= 1 + 1e-3 * rng.random(table.shape, dtype=np.float32)
+    found = backend.assign(codes, offsets, table)
+    assert backend._screening.screened == truth.size - screening.PROBE
+    assert backend._screening.undecided < 0.01 * backend._screening.screened
     assert (found.assignment[0] == truth).mean() > 0.99
 
 
@@ -659,11 +681,34 @@ def test_screening_pauses_where_it_does_not_pay() -> None:
     table += 1e-3 * rng.random(table.shape, dtype=np.float32)
     table[0] += 1  # so that units are large beside all differences
     table[0, 0, 0] = 50
+    table = np.repeat(table, 5, axis=1)
     backend = NativeBackend(1)
-    found = backend.assign(codes, offsets, table)
-    assert backend._screened < 5000
-    assert backend._pause > 0
-    same(found, REFERENCE.assign(codes, offsets, table))
+    expected = REFERENCE.assign(codes, offsets, table)
+    pauses = []
+    for _ in range(8):
+        same(backend.assign(codes, offsets, table), expected)
+        assert backend._screening.screened < 5000
+        pauses.append(backend._screening.pause)
+    assert pauses == [0, 0, 1, 0, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (1, 40), (10, 10), (3, 130)], ids=str)
+@pytest.mark.parametrize("r", [7, 100, 3000])
+def test_two_values_are_decided_with_their_ties(
+    r: int, shape: tuple[int, int], monkeypatch: Any
+) -> None:
+    """Votes: float sums of one value in any places, so that whole numbers decide."""
+    backend = all_screened(NativeBackend(1), monkeypatch)
+    rng = np.random.default_rng([r, *shape])
+    n_labels = rng.integers(1, 30, size=r)
+    offsets = np.append(0, np.cumsum(n_labels + 1))
+    codes = rng.integers(n_labels[:, None] + 1, size=(r, 4096)).astype(np.uint8)
+    value = rng.choice([0.02, 1.0, 1e-7, 3e4], size=(shape[0], 1))
+    table = np.where(rng.random((offsets[-1], *shape)) < 0.3, value, 0.0)
+    table[offsets[1:] - 1] = 0.0
+    found = backend.assign(codes, offsets, table.astype(np.float32))
+    assert (backend._screening.screened, backend._screening.undecided) == (4096, 0)
+    same(found, REFERENCE.assign(codes, offsets, table.astype(np.float32)))
 
 
 def test_signatures_are_those_of_the_sources() -> None:

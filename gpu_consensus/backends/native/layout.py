@@ -196,3 +196,8 @@ def padded_rows(name: str, table: Any) -> tuple[Array, int]:
     padded = blank_table(n_rows, n_restarts * n_clusters)
     as_protocol(padded, n_restarts, n_clusters)[:] = table
     return padded, padded.shape[1]
+
+
+def lookups(codes: Lines, width: int) -> int:
+    """Return the work of adding rows of a table, in steps of one vector."""
+    return codes.shape[0] * codes.shape[1] * width // 16

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 5
+ABI = 6
 """What the signatures below belong to: ``GPC_ABI`` of native.h."""
 FOLDER = Path(__file__).parent
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -25,14 +25,15 @@ _SIGNATURES = {
     "assign": ("v", "piipipipppiiiipiippppp"),
     "own_scores": ("v", "piipipiiiiipiip"),
     "assign_scratch": ("i", "ii"),
-    "assign_screened": ("v", "piipipipipppipdiiiipiipp"),
+    "assign_screened": ("v", "piipipipipipppipdiiiipiipp"),
     "screen_bounds": ("v", "pipiiiippp"),
     "screen_table": ("v", "pippiippppiipip"),
     "screen_table_scratch": ("i", "ii"),
-    "screen_scratch": ("i", "iiiiii"),
+    "screen_apart": ("v", "piiiiiipi"),
+    "screen_scratch": ("i", "iiiiiiiii"),
     "count_moves": ("v", "pipiiiiiip"),
     "count_rows": ("v", "piipiiipipiiiipp"),
-    "count_rows_scratch": ("i", "ii"),
+    "count_rows_scratch": ("i", "iii"),
     "count_each": ("v", "piipiiipipiiiipp"),
     "count_each_scratch": ("i", ""),
     "count_absent": ("v", "piipiiipipiiiipp"),

@@ -43,10 +43,12 @@
    bit. No multiplication is fused with an addition (-ffp-contract=off).
 
    `count` does the reverse: every object adds a row of steps to the rows of its labels.
-   Integers do not mind their order. Steps of all restarts of an object form one row of
-   16-bit numbers; a tile of 512 objects keeps its steps, and a partition's totals stay
-   in the cache while the tile passes. They are added to the 64-bit counts before 16
-   bits can overflow. Where few objects move, single steps are cheaper than rows.
+   Integers do not mind their order. The clusters of an object in 16 restarts are one
+   row of 16 bytes; a shuffle and a comparison make its row of steps, so that only
+   totals are read and written: rows of 8 bits, which stay in the first-level cache
+   while a tile of objects passes. When 127 objects have seen a row it is added to sums
+   of 16 bits, and these to the 64-bit counts in the end. Where few objects move, or
+   clusters are many, single steps are cheaper than rows.
 */
 #ifndef GPC_NATIVE_H
 #define GPC_NATIVE_H
@@ -54,7 +56,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define GPC_ABI 5 /* raised by every change of a signature or a layout */
+#define GPC_ABI 6 /* raised by every change of a signature or a layout */
 
 #if defined(_WIN32)
 #define GPC_API __declspec(dllexport)
@@ -88,7 +90,7 @@ typedef GPC_VECTOR_OF(double, GPC_VECTOR) gpc_doubles;
 typedef GPC_VECTOR_OF(int64_t, GPC_VECTOR) gpc_longs;
 typedef GPC_VECTOR_OF(int16_t, GPC_VECTOR) gpc_shorts;
 typedef GPC_VECTOR_OF(uint16_t, GPC_VECTOR) gpc_words;
-typedef GPC_VECTOR_OF(uint16_t, 32) gpc_half_words;
+typedef GPC_VECTOR_OF(uint8_t, GPC_VECTOR) gpc_bytes;
 
 GPC_INLINE int64_t gpc_min(int64_t a, int64_t b) { return a < b ? a : b; }
 GPC_INLINE int64_t gpc_max(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -1,6 +1,6 @@
 /* Screening, exact: most objects are decided by sums of small whole numbers, a quarter
-   of the bytes of float32. Where they leave a doubt, the clusters in doubt, and only
-   they, are summed in float32 as `assign` does.
+   of the bytes of float32. Where they leave a doubt, it is settled in float32 as
+   `assign` does: see doubts.h.
 
    A table of small numbers has entries t = T' / unit, rounded, and each of its lookups
    has a unit of its own, a power of two times that of the restart: the unit grows with
@@ -37,10 +37,18 @@
       k is not the winner, nor a tie. Who is left, all k with t_k - t_h < D, holds the
       winner and its ties; where that is h alone, it is h.
 
+   Two values. Where all entries of a restart are 0 or one v > 0, as in tables of votes
+   and of single objects, s_k is v added m_k times, whatever the places of the zeros:
+   x + 0 = x. As long as m < 2^23 it grows with m, so that the order of the m_k is that
+   of the s_k, ties included. Entries of c v = 64, or less for many partitions, then
+   make t_k = c v m_k without any rounding: D = 0, and of equal sums the lowest k wins
+   as in float32. All restarts must be of that kind.
+
    D is made in float64 and rounded up. Where r > 4096, or c or D is out of range,
    nothing is screened. Scores with a row term, and calls that ask for scores or gaps,
    take float32. With all units 1 and entries of 16 bits the same bound serves a table
    in 16 bits. */
+#include "doubts.h"
 #include "native.h"
 
 #if defined(__SSE4_1__)
@@ -74,156 +82,9 @@ GPC_INLINE gpc_words load_words(const uint8_t* place) {
 #define SUM_CODE uint16_t
 #include "sum_rows.h"
 
-#if GPC_VECTOR > 32
-GPC_INLINE gpc_half_words load_half_words(const uint8_t* place) {
-    return (gpc_half_words)_mm256_cvtepu8_epi16(_mm_loadu_si128((const void*)place));
-}
-
-#define SUM_NAME half
-#define SUM_NUMBER uint16_t
-#define SUM_VECTOR gpc_half_words
-#define SUM_ENTRY uint8_t
-#define SUM_LOAD load_half_words
-#define SUM_CODE uint16_t
-#include "sum_rows.h"
-#endif
-
 enum {
-    DOUBTS = 1 << 14, /* clusters in doubt that are summed together */
-    GROUP = 32,       /* lookups at most that are added together */
-    BLOCK = 16        /* restarts whose least entries are found together */
+    GROUP = 32 /* lookups at most that are added together */
 };
-
-/* the least and the largest entry of a row of one restart */
-GPC_INLINE void ends_of(const float* row, int64_t n_clusters, float* low, float* high) {
-    if (n_clusters == 1) {
-        *low = *high = row[0];
-        return;
-    }
-    float least[4] = {row[0], row[1], row[0], row[1]}, most[4];
-    memcpy(most, least, sizeof most);
-    int64_t k = 0;
-    for (; k + 4 <= n_clusters; k += 4)
-        for (int x = 0; x < 4; ++x) {
-            least[x] = row[k + x] < least[x] ? row[k + x] : least[x];
-            most[x] = row[k + x] > most[x] ? row[k + x] : most[x];
-        }
-    for (; k < n_clusters; ++k) {
-        least[0] = row[k] < least[0] ? row[k] : least[0];
-        most[0] = row[k] > most[0] ? row[k] : most[0];
-    }
-    for (int x = 1; x < 4; ++x) {
-        least[0] = least[x] < least[0] ? least[x] : least[0];
-        most[0] = most[x] > most[0] ? most[x] : most[0];
-    }
-    *low = least[0];
-    *high = most[0];
-}
-
-/* Write for partitions first .. last - 1 and every restart the largest T' (spread) and
-   the largest |T| (level), (r, R) each, and the least entry of every row, (S, R). */
-GPC_API void gpc_screen_bounds(const float* table, int64_t width,
-                               const int64_t* offsets, int64_t n_restarts,
-                               int64_t n_clusters, int64_t first, int64_t last,
-                               float* spread, float* level, float* lowest) {
-    for (int64_t i = first; i < last; ++i)
-        for (int64_t q = 0; q < n_restarts; q += BLOCK) {
-            const int64_t lanes = gpc_min(BLOCK, n_restarts - q);
-            float widest[BLOCK] = {0}, largest[BLOCK] = {0};
-            for (int64_t row = offsets[i]; row < offsets[i + 1]; ++row) {
-                const float* entry = table + row * width + q;
-                float low[BLOCK], high[BLOCK];
-                for (int64_t x = 0; x < lanes; ++x) low[x] = high[x] = entry[x];
-                if (n_restarts == 1) ends_of(entry, n_clusters, low, high);
-                for (int64_t k = 1; k < n_clusters && n_restarts > 1; ++k) {
-                    entry += n_restarts;
-                    for (int64_t x = 0; x < lanes; ++x) {
-                        low[x] = entry[x] < low[x] ? entry[x] : low[x];
-                        high[x] = entry[x] > high[x] ? entry[x] : high[x];
-                    }
-                }
-                memcpy(lowest + row * n_restarts + q, low, (size_t)lanes * 4);
-                for (int64_t x = 0; x < lanes; ++x) {
-                    const float range = high[x] - low[x];
-                    const float size = high[x] > -low[x] ? high[x] : -low[x];
-                    widest[x] = range > widest[x] ? range : widest[x];
-                    largest[x] = size > largest[x] ? size : largest[x];
-                }
-            }
-            memcpy(spread + i * n_restarts + q, widest, (size_t)lanes * 4);
-            memcpy(level + i * n_restarts + q, largest, (size_t)lanes * 4);
-        }
-}
-
-/* the entries of a row above the least of their restart */
-GPC_INLINE void above_least(const float* restrict row, const float* restrict low,
-                            int64_t n_restarts, int64_t n_clusters, int64_t width,
-                            float* restrict above) {
-    if (n_restarts == 1) {
-        for (int64_t c = 0; c < width; c += GPC_LANES)
-            for (int64_t x = c; x < c + GPC_LANES; ++x) above[x] = row[x] - low[0];
-    } else {
-        for (int64_t k = 0; k < n_clusters; ++k)
-            for (int64_t q = 0; q < n_restarts; ++q)
-                above[k * n_restarts + q] = row[k * n_restarts + q] - low[q];
-    }
-}
-
-GPC_INLINE void round_line(const float* restrict above, const float* restrict other,
-                           const float* restrict by, uint8_t* restrict target) {
-    for (int x = 0; x < GPC_LANES; ++x)
-        target[x] = (uint8_t)(int32_t)((above[x] + other[x]) * by[x] + 0.5f);
-}
-
-/* Bytes of scratch that gpc_screen_table needs for lookups of at most so many labels in
-   their second partition. */
-GPC_API int64_t gpc_screen_table_scratch(int64_t width, int64_t most_labels) {
-    return 4 * width * (most_labels + 3);
-}
-
-/* Write the rows of lookups first .. last - 1 of the table in 8 bits (rows,
-   small_width), columns k R + q as in the table.
-
-   low (S, R): as gpc_screen_bounds writes it; parts (L, 2): the partition of a lookup
-   and the one that shares it, or -1; rows (L + 1): where its rows begin, the labels of
-   the first partition in order and for each of them those of the second; unit (L): e_v;
-   scale (width): c of each column. */
-GPC_API void gpc_screen_table(const float* table, int64_t width, const int64_t* offsets,
-                              const float* low, int64_t n_restarts, int64_t n_clusters,
-                              const int64_t* parts, const int64_t* rows,
-                              const uint8_t* unit, const float* scale, int64_t first,
-                              int64_t last, uint8_t* small, int64_t small_width,
-                              float* scratch) {
-    float *by = scratch, *above = by + width, *others = above + width;
-    for (int64_t c = 0; c < width; ++c) above[c] = 0;
-    for (int64_t v = first; v < last; ++v) {
-        const int64_t i = parts[2 * v], j = parts[2 * v + 1];
-        const float finer = 1.0f / (float)(1 << unit[v]);
-        for (int64_t c = 0; c < width; ++c) by[c] = scale[c] * finer;
-        int64_t pairs = 1;
-        if (j >= 0) {
-            pairs = offsets[j + 1] - offsets[j];
-            memset(others, 0, (size_t)(pairs * width) * 4);
-            for (int64_t b = 0; b < pairs; ++b)
-                above_least(table + (offsets[j] + b) * width,
-                            low + (offsets[j] + b) * n_restarts, n_restarts, n_clusters,
-                            width, others + b * width);
-        } else {
-            memset(others, 0, (size_t)width * 4);
-        }
-        uint8_t* target = small + rows[v] * small_width;
-        for (int64_t row = offsets[i]; row < offsets[i + 1]; ++row) {
-            above_least(table + row * width, low + row * n_restarts, n_restarts,
-                        n_clusters, width, above);
-            for (int64_t b = 0; b < pairs; ++b, target += small_width) {
-                for (int64_t c = 0; c < width; c += GPC_LANES)
-                    round_line(above + c, others + b * width + c, by + c, target + c);
-                if (small_width > width)
-                    memset(target + width, 0, (size_t)(small_width - width));
-            }
-        }
-    }
-}
 
 /* a vector of restarts whose sums are compared at once */
 #if GPC_VECTOR >= 32
@@ -265,26 +126,6 @@ typedef struct {
     int64_t number;
 } gpc_lookups;
 
-/* Clusters in doubt: the object, the column of the table and the sum in float32. All of
-   one object and restart follow one another, the lowest k first. */
-typedef struct {
-    uint32_t *objects, *columns; /* objects are counted from `first` on */
-    int64_t first;
-    float* scores;
-    int64_t number, most;
-} doubts;
-
-/* note the clusters of an object and restart that are less than D above the lowest */
-static void note(doubts* list, const gpc_scoring* scoring, const uint16_t* sums,
-                 int64_t q, int64_t l, int32_t low, int32_t distance) {
-    for (int64_t c = q; c < scoring->n_clusters * scoring->n_restarts;
-         c += scoring->n_restarts) {
-        list->objects[list->number] = (uint32_t)(l - list->first);
-        list->columns[list->number] = (uint32_t)c;
-        list->number += (int32_t)sums[c] - low < distance;
-    }
-}
-
 /* Write the clusters of one object in a vector of restarts from q on, and note those in
    doubt. */
 GPC_INLINE void decide_restarts(const gpc_scoring* scoring, const uint16_t* sums,
@@ -309,7 +150,7 @@ GPC_INLINE void decide_restarts(const gpc_scoring* scoring, const uint16_t* sums
         gpc_set_cluster(scoring->assignment, scoring->cluster_size,
                         (q + x) * scoring->line + l, winner[x]);
         if (second[x] - low[x] < distance[q + x])
-            note(list, scoring, sums, q + x, l, low[x], distance[q + x]);
+            note(list, sums, q + x, l, low[x], distance[q + x]);
     }
 }
 
@@ -328,9 +169,10 @@ GPC_INLINE void decide_one(const gpc_scoring* scoring, const uint16_t* sums,
         least = _mm_min_epu16(least, here);
     }
     const int32_t low = _mm_cvtsi128_si32(_mm_minpos_epu16(least)) & 0xffff;
-    const int32_t limit = low + distance - 1 > 65535 ? 65535 : low + distance - 1;
+    const int32_t reach = low + (distance ? distance - 1 : 0);
+    const int32_t limit = reach > 65535 ? 65535 : reach;
     const __m128i most = _mm_set1_epi16((int16_t)limit);
-    int64_t winner = 0, near = 0;
+    int64_t winner = n_clusters, near = 0;
     for (int64_t k = 0; k < n_clusters; k += 8) {
         __m128i here = _mm_loadu_si128((const __m128i*)(sums + k));
         if (k + 8 > n_clusters)
@@ -338,10 +180,10 @@ GPC_INLINE void decide_one(const gpc_scoring* scoring, const uint16_t* sums,
         const __m128i close = _mm_cmpeq_epi16(_mm_min_epu16(here, most), here);
         const unsigned mask = (unsigned)_mm_movemask_epi8(close);
         near += __builtin_popcount(mask); /* two bits for each */
-        winner = mask ? k + (__builtin_ctz(mask | 1u << 16) >> 1) : winner;
+        if (mask) winner = gpc_min(winner, k + (__builtin_ctz(mask) >> 1));
     }
     gpc_set_cluster(scoring->assignment, scoring->cluster_size, l, winner);
-    if (near != 2) note(list, scoring, sums, 0, l, low, distance);
+    if (distance && near != 2) note(list, sums, 0, l, low, distance);
 }
 #else
 GPC_INLINE void decide_one(const gpc_scoring* scoring, const uint16_t* sums,
@@ -357,46 +199,9 @@ GPC_INLINE void decide_one(const gpc_scoring* scoring, const uint16_t* sums,
     }
     gpc_set_cluster(scoring->assignment, scoring->cluster_size, l, low & 0x7fff);
     if ((second >> 15) - (low >> 15) < distance)
-        note(list, scoring, sums, 0, l, low >> 15, distance);
+        note(list, sums, 0, l, low >> 15, distance);
 }
 #endif
-
-GPC_INLINE void add_doubts(const gpc_labels* labels, const int64_t code_size,
-                           const gpc_scoring* scoring, const doubts* list) {
-    const int64_t width = scoring->width;
-    memset(list->scores, 0, (size_t)list->number * 4);
-    for (int64_t i = 0; i < labels->n_partitions; ++i) {
-        const void* line = gpc_codes_at(labels->codes, code_size, i * labels->stride);
-        const float* part = scoring->table + labels->offsets[i] * width;
-        for (int64_t p = 0; p < list->number; ++p) {
-            const int64_t label =
-                gpc_code(line, code_size, list->first + list->objects[p]);
-            list->scores[p] += part[label * width + list->columns[p]];
-        }
-    }
-}
-
-/* Sum the clusters in doubt in float32, in partition order, and write the lowest. */
-static void settle(const gpc_labels* labels, const gpc_scoring* scoring, doubts* list) {
-    if (labels->code_size == 1)
-        add_doubts(labels, 1, scoring, list);
-    else
-        add_doubts(labels, 2, scoring, list);
-    const int64_t n_restarts = scoring->n_restarts;
-    for (int64_t p = 0, next; p < list->number; p = next) {
-        const int64_t l = list->first + list->objects[p];
-        const int64_t q = list->columns[p] % n_restarts;
-        int64_t best = p;
-        for (next = p + 1;
-             next < list->number && list->objects[next] == list->objects[p] &&
-             list->columns[next] % n_restarts == q;
-             ++next)
-            if (list->scores[next] < list->scores[best]) best = next;
-        gpc_set_cluster(scoring->assignment, scoring->cluster_size,
-                        q * scoring->line + l, list->columns[best] / n_restarts);
-    }
-    list->number = 0;
-}
 
 /* Write where the objects of a tile look up, in steps of GPC_STEP bytes from the first
    row of a lookup on; `times` steps are a row. */
@@ -448,13 +253,6 @@ static void sum_tile(const gpc_labels* labels, const gpc_lookups* lookups, int64
         }
         const int up = first ? lookups->raise[first] : -1;
         const uint16_t* from = looked - first * stride;
-#if GPC_VECTOR > 32
-        if (width % 32) {
-            half_group(from, stride, lookups->rows, first, last, up, lookups->small,
-                       width, size, sums);
-            continue;
-        }
-#endif
         word_group(from, stride, lookups->rows, first, last, up, lookups->small, width,
                    size, sums);
     }
@@ -464,54 +262,47 @@ static int64_t tile_of(int64_t small_width, int64_t n_rows) {
     return gpc_tile(small_width * 2, n_rows * small_width);
 }
 
-static int64_t most_doubts(int64_t n_restarts, int64_t n_clusters) {
-    return DOUBTS + 2 * n_restarts * n_clusters;
-}
-
 /* Bytes of scratch that gpc_assign_screened needs; n_rows are those of 8 bits. */
-GPC_API int64_t gpc_screen_scratch(int64_t width, int64_t small_width, int64_t n_rows,
-                                   int64_t n_table_rows, int64_t n_restarts,
-                                   int64_t n_clusters) {
+GPC_API int64_t gpc_screen_scratch(int64_t code_size, int64_t n_partitions,
+                                   int64_t width, int64_t small_width, int64_t n_rows,
+                                   int64_t n_table_rows, int64_t apart_width,
+                                   int64_t n_restarts, int64_t n_clusters) {
     const int64_t tile = tile_of(small_width, n_rows);
-    const int64_t screened = (tile + 1) * small_width * 2 + 2 * GROUP * (tile + 32) +
-                             12 * most_doubts(n_restarts, n_clusters) + 64;
-    return gpc_max(screened, gpc_assign_scratch(width, n_table_rows));
+    const int64_t sums = (tile + 1) * small_width * 2 + 2 * GROUP * (tile + 32);
+    const int64_t doubts = doubts_scratch(code_size, n_partitions, n_table_rows,
+                                          apart_width, n_restarts, n_clusters);
+    return gpc_max(sums + doubts + 64, gpc_assign_scratch(width, n_table_rows));
 }
 
 /* As gpc_assign for objects begin .. end - 1, by a table in 8 bits.
 
-   small, small_width, parts, rows: as gpc_screen_table has them; raise (L): e_v of the
-   lookup before less this one; distance (R): D; K <= 32767 and D <= 65535. Adds to
-   found[0] how many objects were screened, and to found[1] how many clusters of theirs
-   were in doubt. Where these are too many, more than `bearable` for an object, the rest
-   is assigned in float32. */
-GPC_API void gpc_assign_screened(const void* codes, int64_t code_size, int64_t stride,
-                                 const int64_t* offsets, int64_t n_partitions,
-                                 const float* table, int64_t width,
-                                 const uint8_t* small, int64_t small_width,
-                                 const int64_t* parts, const int64_t* rows,
-                                 const uint8_t* raise, int64_t n_lookups,
-                                 const uint16_t* distance, double bearable,
-                                 int64_t n_restarts, int64_t n_clusters, int64_t begin,
-                                 int64_t end, void* assignment, int64_t cluster_size,
-                                 int64_t line, int64_t* found, void* scratch) {
+   apart (R, S, apart_width): the table, restarts apart, which objects in doubt are
+   assigned by; or NULL: then their clusters in doubt are summed. small, small_width,
+   parts, rows: as gpc_screen_table has them; raise (L): e_v of the lookup before less
+   this one; distance (R): D; K <= 32767 and D <= 65535. Adds to found[0] how many
+   objects were screened, and to found[1] how many restarts of theirs, or clusters, were
+   in doubt. Where these are too many, more than `bearable` for an object, the rest is
+   assigned in float32. */
+GPC_API void gpc_assign_screened(
+    const void* codes, int64_t code_size, int64_t stride, const int64_t* offsets,
+    int64_t n_partitions, const float* table, int64_t width, const float* apart,
+    int64_t apart_width, const uint8_t* small, int64_t small_width,
+    const int64_t* parts, const int64_t* rows, const uint8_t* raise, int64_t n_lookups,
+    const uint16_t* distance, double bearable, int64_t n_restarts, int64_t n_clusters,
+    int64_t begin, int64_t end, void* assignment, int64_t cluster_size, int64_t line,
+    int64_t* found, void* scratch) {
     const gpc_scoring scoring = {
         table,      NULL,         NULL, NULL, width, n_restarts, n_clusters,
         assignment, cluster_size, line, NULL, NULL,  NULL,       NULL};
     const gpc_labels labels = {codes, code_size, stride, offsets, n_partitions};
     const gpc_lookups lookups = {small, small_width, parts, rows, raise, n_lookups};
     const int64_t tile = tile_of(small_width, rows[n_lookups]);
-    const int64_t most = most_doubts(n_restarts, n_clusters);
     uint16_t *sums = scratch, *looked = sums + (tile + 1) * small_width;
     char* after = (char*)(looked + GROUP * (tile + 32));
-    doubts list = {.objects = (uint32_t*)(void*)(after + (-(intptr_t)after & 63)),
-                   .first = begin,
-                   .most = DOUBTS};
-    list.columns = list.objects + most;
-    list.scores = (float*)(void*)(list.columns + most);
+    doubts list = begin_doubts(&labels, &scoring, apart, apart_width, begin, after);
     uint16_t padding[8];
     for (int x = 0; x < 8; ++x) padding[x] = x < (n_clusters - 1) % 8 + 1 ? 0 : 0xffff;
-    int64_t in_doubt = 0, done = begin;
+    int64_t done = begin;
     int bears = 1;
     while (done < end && bears) {
         const int64_t size = gpc_min(tile, end - done);
@@ -519,24 +310,19 @@ GPC_API void gpc_assign_screened(const void* codes, int64_t code_size, int64_t s
         here.codes = gpc_codes_at(codes, code_size, done);
         sum_tile(&here, &lookups, size, looked, tile + 32, sums);
         const uint16_t* own = sums;
-        for (int64_t last = done + size; done < last && bears;
-             ++done, own += small_width) {
+        for (int64_t last = done + size; done < last; ++done, own += small_width) {
             if (n_restarts == 1)
                 decide_one(&scoring, own, distance[0], padding, done, &list);
             else
                 for (int64_t q = 0; q < n_restarts; q += LANES)
                     decide_restarts(&scoring, own, distance, q, done, &list);
-            if (list.number < list.most) continue;
-            in_doubt += list.number;
-            settle(&labels, &scoring, &list);
-            bears = (double)in_doubt <
-                    bearable * (double)(done + 1 - begin) + 2.0 * (double)DOUBTS;
         }
+        bears = (double)list.total <
+                bearable * (double)(done - begin) + 2.0 * (double)DOUBTS;
     }
-    in_doubt += list.number;
-    if (list.number) settle(&labels, &scoring, &list);
+    settle_all(&list);
     found[0] += done - begin;
-    found[1] += in_doubt;
+    found[1] += list.total;
     if (done < end)
         gpc_assign(codes, code_size, stride, offsets, n_partitions, table, width, NULL,
                    NULL, NULL, n_restarts, n_clusters, done, end, assignment,

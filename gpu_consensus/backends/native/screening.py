@@ -7,12 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.native.layout import Array, address, blank_table
+from gpu_consensus.backends.native.layout import LANES, Array, address, blank_table
 from gpu_consensus.backends.native.threads import over, scratch
 
 MOST_PARTITIONS = 4096
 """More have sums too coarse to decide anything."""
 _PAYS = 8  # rows that are looked up for each that is rounded
+_FEWEST_COLUMNS = 17  # fewer are one vector of float32, and no slower so
+_BYTES = 32  # rows are padded to so many
+MOST_APART = 48
+"""Clusters up to which doubts are settled restart by restart, not one by one."""
+CLUSTERS_IN_DOUBT = 2.5
+"""How many clusters a restart in doubt has, about."""
 PROBE = 2048
 """Objects that tell whether screening pays; fewer are not screened at all."""
 _SHARED_ROWS = 256  # of a lookup that two partitions share: they stay in a cache
@@ -37,6 +43,33 @@ class Lookups(NamedTuple):
     n_rows: npt.NDArray[np.int64]
 
 
+class Plan(NamedTuple):
+    """How a table is rounded to 8 bits, before it is; see screen.c.
+
+    Attributes
+    ----------
+    parts, rows, raised, distance : ndarray
+        As in :class:`Screen`.
+    unit : ndarray of shape (L,), uint8
+        The power of two that a lookup counts in.
+    scale : ndarray of shape (R,), float32
+        What a table is multiplied by, in the smallest unit.
+    lowest : ndarray of shape (S, R), float32
+        The least entry of every row.
+    width : int
+        Bytes of a row.
+    """
+
+    parts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    raised: npt.NDArray[np.uint8]
+    unit: npt.NDArray[np.uint8]
+    scale: npt.NDArray[np.float32]
+    lowest: npt.NDArray[np.float32]
+    distance: npt.NDArray[np.uint16]
+    width: int
+
+
 class Screen(NamedTuple):
     """A table in 8 bits; see screen.c.
 
@@ -49,14 +82,17 @@ class Screen(NamedTuple):
     raised : ndarray of shape (L,), uint8
         By how many bits units fall at each lookup.
     small : ndarray of shape (rows, width), uint8
+    apart : ndarray of shape (R, S, width), float32, or None
+        The table in float32, restarts apart, where doubts are settled by it.
     distance : ndarray of shape (R,), uint16
-        How far apart two sums have to be.
+        How far apart two sums have to be; 0 where they are without rounding.
     """
 
     parts: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
     raised: npt.NDArray[np.uint8]
     small: npt.NDArray[np.uint8]
+    apart: Array | None
     distance: npt.NDArray[np.uint16]
 
 
@@ -66,16 +102,23 @@ def worth_screening(n_samples: int, n_partitions: int, shape: tuple[int, ...]) -
         n_samples >= PROBE
         and n_partitions <= MOST_PARTITIONS
         and 2 <= shape[2] <= 32767
+        and shape[1] * shape[2] >= _FEWEST_COLUMNS
         and n_samples * n_partitions >= _PAYS * shape[0]
     )
 
 
-def bearable_doubts(n_columns: int) -> float:
-    """Return how many clusters of an object may be in doubt before float32 is quicker.
+def bearable_doubts(n_restarts: int, n_clusters: int) -> float:
+    """Return how many restarts in doubt an object may leave before float32 is quicker.
 
-    Measured: each costs what 40 to 60 columns of a row cost.
+    Measured, in columns of a row of float32: a column in 8 bits saves 0.6 of one. A
+    restart in doubt costs its own row and 15 columns more, or 40 to 60 columns for each
+    of its clusters in doubt.
     """
-    return max(0.05, n_columns / 64 - 0.1)
+    columns = n_restarts * n_clusters
+    if n_clusters <= MOST_APART:
+        padded = -(-n_clusters // LANES) * LANES
+        return 0.5 * columns / (padded + 15)
+    return max(0.05, columns / 64 - 0.1) / CLUSTERS_IN_DOUBT
 
 
 def share_lookups(offsets: npt.NDArray[np.int64], n_samples: int) -> Lookups:
@@ -106,7 +149,7 @@ def share_lookups(offsets: npt.NDArray[np.int64], n_samples: int) -> Lookups:
     return Lookups(found, rows[found[:, 0]] * second)
 
 
-def make_screen(
+def plan_screen(
     call: Any,
     table: Array,
     offsets: npt.NDArray[np.int64],
@@ -114,8 +157,8 @@ def make_screen(
     n_restarts: int,
     n_clusters: int,
     n_threads: int,
-) -> Screen | None:
-    """Round a padded table (S, width) to 8 bits; None where it has no room for that.
+) -> Plan | None:
+    """Find out how to round a padded table (S, width); None where 8 bits are too few.
 
     Parameters
     ----------
@@ -124,9 +167,7 @@ def make_screen(
     """
     width = table.shape[1]
     n_columns = n_restarts * n_clusters
-    # rows of half a vector where they do: the rest of a whole one would be nothing
-    lanes = 16 if n_columns <= 16 else 32
-    small_width = -(-n_columns // lanes) * lanes
+    small_width = -(-n_columns // _BYTES) * _BYTES
     if int(lookups.n_rows.max()) * small_width > _REACH:
         return None
     n_partitions = len(offsets) - 1
@@ -154,13 +195,18 @@ def make_screen(
     widest = largest.sum(axis=0)
     if not ((widest > 0) & (widest < 3e38)).all():
         return None
-    room, unit = _units((largest / widest).max(axis=1))
-    scale = np.minimum(room / widest, 3e38).astype(np.float32)
-    rounding = (n_partitions - 1) * _EPSILON / (1 - (n_partitions - 1) * _EPSILON)
-    error = rounding * level.sum(axis=0, dtype=np.float64)
-    coarse = float(np.ldexp(1.0, unit).sum())
-    distance = np.floor(_ROUNDING * coarse + 2 * scale * error) + 1
-    if not (distance <= _MOST).all():
+    if _is_two_valued(table[:, :n_columns], level):
+        unit = np.zeros(len(parts), dtype=np.int64)
+        scale = (min(64, _MOST // n_partitions) / level.max(axis=0)).astype(np.float32)
+        distance = np.zeros(n_restarts)
+    else:
+        room, unit = _units((largest / widest).max(axis=1))
+        scale = np.minimum(room / widest, 3e38).astype(np.float32)
+        rounding = (n_partitions - 1) * _EPSILON / (1 - (n_partitions - 1) * _EPSILON)
+        error = rounding * level.sum(axis=0, dtype=np.float64)
+        coarse = float(np.ldexp(1.0, unit).sum())
+        distance = np.floor(_ROUNDING * coarse + 2 * scale * error) + 1
+    if not ((distance <= _MOST) & (scale < 3e38)).all():
         return None
     order = np.argsort(-unit, kind="stable")
     parts, bits = np.ascontiguousarray(parts[order]), unit[order].astype(np.uint8)
@@ -168,9 +214,32 @@ def make_screen(
     raised[1:] = bits[:-1] - bits[1:]
     rows = np.zeros(len(parts) + 1, dtype=np.int64)
     np.cumsum(lookups.n_rows[order], out=rows[1:])
-    small = blank_table(int(rows[-1]), small_width, np.uint8, make=np.empty)
+    return Plan(
+        parts,
+        rows,
+        raised,
+        bits,
+        scale,
+        lowest,
+        distance.astype(np.uint16),
+        small_width,
+    )
+
+
+def fill_screen(
+    call: Any,
+    table: Array,
+    offsets: npt.NDArray[np.int64],
+    plan: Plan,
+    n_clusters: int,
+    n_threads: int,
+) -> Screen:
+    """Round a padded table (S, width) to 8 bits."""
+    n_restarts, width = len(plan.scale), table.shape[1]
+    n_columns = n_restarts * n_clusters
+    small = blank_table(int(plan.rows[-1]), plan.width, np.uint8, make=np.empty)
     by_column = np.zeros(width, dtype=np.float32)
-    by_column[:n_columns] = np.tile(scale, n_clusters)
+    by_column[:n_columns] = np.tile(plan.scale, n_clusters)
     room_of = call.screen_table_scratch(width, _SHARED_ROWS)
 
     def fill(first: int, last: int) -> None:
@@ -179,23 +248,76 @@ def make_screen(
             address(table),
             width,
             address(offsets),
-            address(lowest),
+            address(plan.lowest),
             n_restarts,
             n_clusters,
-            address(parts),
-            address(rows),
-            address(bits),
+            address(plan.parts),
+            address(plan.rows),
+            address(plan.unit),
             address(by_column),
             first,
             last,
             address(small),
-            small_width,
+            plan.width,
             place,
         )
         del memory
 
-    over(fill, len(parts), len(small) * n_columns // 4, n_threads)
-    return Screen(parts, rows, raised, small, distance.astype(np.uint16))
+    over(fill, len(plan.parts), len(small) * n_columns // 4, n_threads)
+    apart = None
+    if plan.distance.any() and n_clusters <= MOST_APART:
+        apart = _apart(call, table, n_restarts, n_clusters, n_threads)
+    return Screen(plan.parts, plan.rows, plan.raised, small, apart, plan.distance)
+
+
+def _apart(
+    call: Any, table: Array, n_restarts: int, n_clusters: int, n_threads: int
+) -> Array:
+    """Return a padded table with a table of its own for every restart."""
+    if n_restarts == 1:
+        return table[None]
+    n_rows = len(table)
+    flat = blank_table(n_restarts * n_rows, n_clusters)
+
+    def write(first: int, last: int) -> None:
+        call.screen_apart(
+            address(table),
+            table.shape[1],
+            n_rows,
+            n_restarts,
+            n_clusters,
+            first,
+            last,
+            address(flat),
+            flat.shape[1],
+        )
+
+    over(write, n_rows, n_rows * n_restarts * n_clusters // 4, n_threads)
+    return flat.reshape(n_restarts, n_rows, -1)
+
+
+def _is_two_valued(table: Array, level: npt.NDArray[np.float32]) -> bool:
+    """Whether every entry is 0 or what is the largest of its restart.
+
+    Parameters
+    ----------
+    table : ndarray of shape (S, K R)
+    level : ndarray of shape (r, R)
+        The largest size of an entry.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = np.array([[0, 0.5, 2, 0], [0, 0, 0, 0.5]], dtype=np.float32)
+    >>> level = np.array([[2, 0.5]], dtype=np.float32)
+    >>> _is_two_valued(table, level), _is_two_valued(table, level / 2)
+    (True, False)
+    """
+    largest = level.max(axis=0)
+    if not ((level == 0) | (level == largest)).all():
+        return False
+    n_clusters = table.shape[1] // len(largest)
+    return bool(((table == 0) | (table == np.tile(largest, n_clusters))).all())
 
 
 def _units(share: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.int64]]:

@@ -1,0 +1,191 @@
+"""The screened form of ``assign``: screen.c."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_consensus.backends.native.layout import (
+    Array,
+    Lines,
+    address,
+    lookups,
+)
+from gpu_consensus.backends.native.screening import (
+    CLUSTERS_IN_DOUBT,
+    PROBE,
+    Lookups,
+    Plan,
+    bearable_doubts,
+    fill_screen,
+    plan_screen,
+    share_lookups,
+    worth_screening,
+)
+from gpu_consensus.backends.native.threads import over, scratch
+from gpu_consensus.backends.protocol import (
+    Assignment,
+    Offsets,
+)
+
+_MOST_PAUSE = 7  # calls without screening where it did not pay: 0, 0, 1, 3, then 7
+
+
+class Screening:
+    """Screens calls of ``assign`` where it pays, and remembers where it did not.
+
+    Attributes
+    ----------
+    screened, undecided : int
+        Objects of the last screened call, and what they left in doubt.
+    pause : int
+        Calls to come that are not screened.
+    """
+
+    def __init__(self) -> None:
+        self.screened, self.undecided = 0, 0
+        self.pause, self._failures = 0, 0
+        self._shared: tuple[Offsets, Lookups] | None = None
+
+    def assign(
+        self,
+        call: Any,
+        n_threads: int,
+        codes: Lines,
+        offsets: Offsets,
+        rows: Array,
+        shape: tuple[int, ...],
+        assignment: Assignment,
+    ) -> int:
+        """Assign objects from the first on, as many as screening pays for.
+
+        Returns how many are done. The first few tell whether it pays; where it did not,
+        later calls try again, for tables change, and more seldom the oftener that was
+        in vain.
+        """
+        n_partitions, n_samples = codes.shape
+        if not worth_screening(n_samples, n_partitions, shape):
+            return 0
+        if self.pause:
+            self.pause -= 1
+            return 0
+        _, n_restarts, n_clusters = shape
+        if self._shared is None or self._shared[0] is not offsets:
+            self._shared = offsets, share_lookups(offsets, n_samples)
+        plan = plan_screen(
+            call, rows, offsets, self._shared[1], n_restarts, n_clusters, n_threads
+        )
+        if plan is None:
+            return 0
+        bearable = bearable_doubts(n_restarts, n_clusters)
+        begin = 0
+        if plan.distance.any():
+            begin = PROBE
+            doubts = _probe(call, codes, offsets, rows, shape, plan, assignment)
+            if doubts > bearable * PROBE:
+                self.pause = min(2 ** max(self._failures - 1, 0), _MOST_PAUSE + 1) - 1
+                self._failures += 1
+                self.screened, self.undecided = PROBE, doubts
+                return PROBE
+        self._failures = 0
+        screen = fill_screen(call, rows, offsets, plan, n_clusters, n_threads)
+        width, n_lookups = rows.shape[1], len(screen.parts)
+        n_rows, small_width = screen.small.shape
+        apart_width = 0 if screen.apart is None else screen.apart.shape[2]
+        room = call.screen_scratch(
+            codes.itemsize,
+            n_partitions,
+            width,
+            small_width,
+            n_rows,
+            len(rows),
+            apart_width,
+            n_restarts,
+            n_clusters,
+        )
+        if screen.apart is None:
+            bearable *= CLUSTERS_IN_DOUBT
+        found: list[npt.NDArray[np.int64]] = []
+
+        def some(first: int, last: int) -> None:
+            memory, place = scratch(room)
+            part = np.zeros(2, dtype=np.int64)
+            call.assign_screened(
+                codes.address,
+                codes.itemsize,
+                codes.stride,
+                address(offsets),
+                n_partitions,
+                address(rows),
+                width,
+                address(screen.apart),
+                apart_width,
+                address(screen.small),
+                small_width,
+                address(screen.parts),
+                address(screen.rows),
+                address(screen.raised),
+                n_lookups,
+                address(screen.distance),
+                bearable,
+                n_restarts,
+                n_clusters,
+                begin + first,
+                begin + last,
+                address(assignment),
+                assignment.itemsize,
+                n_samples,
+                address(part),
+                place,
+            )
+            found.append(part)
+            del memory
+
+        over(some, n_samples - begin, lookups(codes, small_width // 2), n_threads)
+        self.screened, self.undecided = np.sum(found, axis=0).tolist()
+        return n_samples
+
+
+def _probe(
+    call: Any,
+    codes: Lines,
+    offsets: Offsets,
+    rows: Array,
+    shape: tuple[int, ...],
+    plan: Plan,
+    assignment: Assignment,
+) -> int:
+    """Assign the first objects in float32; return how many doubts they would leave."""
+    _, n_restarts, n_clusters = shape
+    found = np.empty((n_restarts, PROBE), dtype=assignment.dtype)
+    gaps = np.empty((n_restarts, PROBE), dtype=np.float32)
+    memory, place = scratch(call.assign_scratch(rows.shape[1], len(rows)))
+    call.assign(
+        codes.address,
+        codes.itemsize,
+        codes.stride,
+        address(offsets),
+        codes.shape[0],
+        address(rows),
+        rows.shape[1],
+        None,
+        None,
+        None,
+        n_restarts,
+        n_clusters,
+        0,
+        PROBE,
+        address(found),
+        found.itemsize,
+        PROBE,
+        None,
+        address(gaps),
+        None,
+        None,
+        place,
+    )
+    del memory
+    assignment[:, :PROBE] = found
+    return int((gaps * plan.scale[:, None] < plan.distance[:, None]).sum())

@@ -1,0 +1,1 @@
+"""Choosing the number of clusters: structure in features, agreement of labels."""
