@@ -176,7 +176,7 @@ def generate_partitions(
     >>> X[::3] += 9
     >>> ens = generate_partitions(X, 20, n_clusters=2, random_state=0)
     >>> int(ens.n_labels.min()), int(ens.n_labels.max())
-    (2, 8)
+    (4, 8)
     >>> generate_partitions(X, 20, "rows", n_clusters=2, random_state=0)
     Ensemble(20 partitions of 60 objects, 2 labels each, 50.0% missing, uint8, 1.2 kB)
     """
