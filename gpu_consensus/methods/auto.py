@@ -45,7 +45,8 @@ def auto(
 
     The candidates, in this order: "cvote", cumulative voting whose partitions weigh as
     much as they can be trusted (``weights="eci"``); "cvote+kcc", its labels moved by
-    :func:`kcc` with the same weights; "lwgp"; "usenc"; "kcc" with its search. The
+    :func:`kcc` with the same weights; "lwgp"; "usenc"; "kcc" with its search
+    (beyond 200,000 objects stopped after 20 steps and not refined). The
     criterion is the share of its entropy that is explained, the mean over the
     partitions, weighted by ECI, of I(C; P_i) / H(C), less up to a thirtieth of it the
     more unequal the clusters are. It is computed from counts; no features are looked

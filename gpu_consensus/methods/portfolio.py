@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.loop import search
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.cvote import cvote
 from gpu_consensus.methods.kcc import kcc
@@ -18,6 +19,8 @@ from gpu_consensus.methods.label_cut import cut_by_labels
 from gpu_consensus.methods.label_weights import THETA
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.checks import FloatArray
+
+_FEW_STEPS = 20  # of kcc, where objects are so many that its search takes a sample
 
 
 @dataclass
@@ -131,7 +134,10 @@ def _usenc(trial: Trial) -> Consensus:
 
 
 def _kcc(trial: Trial) -> Consensus:
-    return trial.call("kcc", kcc, trial.task.given_weights)
+    many = trial.task.ensemble.n_samples > search.MOST_OBJECTS
+    # its last steps, by dozens, would take longer than all other candidates
+    options = {"max_iter": _FEW_STEPS, "refine": False} if many else {}
+    return trial.call("kcc", kcc, trial.task.given_weights, **options)
 
 
 def _never(trial: Trial) -> str:

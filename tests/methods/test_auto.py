@@ -10,6 +10,8 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
 from gpu_consensus.cli import main
+from gpu_consensus.loop import search
+from gpu_consensus.methods import portfolio
 from gpu_consensus.methods.label_weights import word_weights
 from gpu_consensus.methods.portfolio import PORTFOLIO, Candidate
 
@@ -153,6 +155,16 @@ def test_labels_of_many_objects_are_compared_by_some(monkeypatch):
     assert told(first)["kcc"]["objects"] == 200
     assert np.array_equal(first.labels, again.labels)
     assert rand(truth, first.labels) > 0.8
+
+
+def test_kcc_takes_few_steps_where_objects_are_very_many(monkeypatch):
+    labels, _ = noisy(1, n=200, r=8)
+    monkeypatch.setattr(search, "MOST_OBJECTS", 150)
+    found = told(gpc.auto(labels, 4, random_state=0))["kcc"]["objective"]
+    refined = told(gpc.auto(labels[:150], 4, random_state=0))["kcc"]
+    assert refined["objects"] == 150
+    monkeypatch.setattr(portfolio, "_FEW_STEPS", 1)
+    assert told(gpc.auto(labels, 4, random_state=0))["kcc"]["objective"] >= found
 
 
 def test_a_candidate_that_is_left_out_changes_no_other(monkeypatch):
