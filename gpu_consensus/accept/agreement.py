@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -211,6 +212,7 @@ def _assign(n: int, streamed: bool = False) -> str:
 def _memory(xp: Any, nbytes: int) -> Iterator[None]:
     """Let CuPy's pool grow by at most so many bytes within this context."""
     pool = xp.get_default_memory_pool()
+    gc.collect()  # what earlier comparisons left would come back to the pool meanwhile
     xp.cuda.get_current_stream().synchronize()
     pool.free_all_blocks()
     before = pool.get_limit()

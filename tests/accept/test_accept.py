@@ -163,6 +163,16 @@ def test_the_command_passes_where_all_agrees(few, capsys, tmp_path):
         assert cli.main(["accept", "--output", str(output), "--quiet"]) == 0
 
 
+def test_memory_that_earlier_comparisons_left_is_not_counted():
+    with emulated(SMALL):
+        xp = CupyBackend().xp
+        loop = [xp.zeros(1000)]
+        loop.append(loop)
+        del loop
+        with agreement._memory(xp, 4096):
+            assert xp.get_default_memory_pool().get_limit() == 4096
+
+
 def test_interrupted_it_leaves_what_was_measured(monkeypatch, tmp_path):
     def stopped(context, found):
         found["so_far"] = 7
