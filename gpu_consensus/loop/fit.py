@@ -22,7 +22,7 @@ from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.exact_step import Refining, refine
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.local_rows import LocalRows
-from gpu_consensus.loop.rule import Rule
+from gpu_consensus.loop.rule import Rule, tables_of
 from gpu_consensus.loop.saved_state import check_state
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
@@ -361,12 +361,23 @@ def _end(rows: LocalRows, rule: Rule, starts: Starts, details: dict[str, Any]) -
     labels = rows.labels(q).astype(np.int32)
     labels[rows.skip] = -1
     tally = rows.take([q])
-    table, row_table = rule.full_table(tally.counts, tally.absent)
+    backend = rows.blocks.backend
+    table, row_table = backend.to_host(
+        *tables_of(
+            backend,
+            rule,
+            tally.counts,
+            tally.there,
+            tally.absent,
+            tally.absent_there,
+            for_new=True,
+        )
+    )
     objective = float(starts.objective[q])
     return Ended(
         labels,
         np.ascontiguousarray(tally.counts[:, 0]),
-        table,
+        np.ascontiguousarray(table),
         row_table,
         objective,
         rule.value(objective, len(labels) - len(rows.skip)),

@@ -78,11 +78,10 @@ class Rule(Protocol):
         assert self.recipe is not None, "a rule without a recipe makes its own table"
         return make_tables(self.recipe, counts, absent)
 
-    def full_table(
-        self, counts: Counts, absent: Counts | None
-    ) -> tuple[Table, Table | None]:
-        """As ``table``, for new objects, which may have gaps although others do not."""
-        return self.table(counts, absent)
+    @property
+    def full_recipe(self) -> TableRecipe | None:
+        """The recipe for new objects, which may have gaps although others do not."""
+        return self.recipe
 
     def objective(self, counts: Counts, absent: Counts | None) -> FloatArray:
         """Return what is minimised, (R,), float64."""
@@ -101,13 +100,17 @@ def tables_of(
     absent: Counts | None = None,
     absent_there: Counts | None = None,
     smoothed: bool = False,
+    for_new: bool = False,
 ) -> tuple[Table, Table | None]:
     """Return the table and the row table of a rule where the backend computes.
 
     Counts and absent weights are given on the host and where the backend computes.
-    With ``smoothed`` it is the smoothed table, of rules that have one.
+    With ``smoothed`` it is the smoothed table, of rules that have one; with ``for_new``
+    the one that new objects are assigned by.
     """
-    recipe = rule.smoothed if smoothed and rule.smoothed is not None else rule.recipe
+    recipe = rule.full_recipe if for_new else rule.recipe
+    if smoothed and rule.smoothed is not None:
+        recipe = rule.smoothed
     if recipe is not None:
         return backend.table(recipe, there, absent_there, counts)
     table, row_table = rule.table(counts, absent)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.protocol import Backend, Counts, Table
-from gpu_consensus.backends.recipe import TableRecipe, make_tables, sec_weights
+from gpu_consensus.backends.protocol import Backend, Counts
+from gpu_consensus.backends.recipe import TableRecipe, sec_weights
 from gpu_consensus.backends.segments import (
     LabelSums,
     exact_sums,
@@ -225,11 +225,10 @@ class SecRule(Rule):
         gone = np.zeros_like(sums.size[:, 0]) if absent is None else absent
         return np.asarray(whole - gone)
 
-    def full_table(
-        self, counts: Counts, absent: Counts | None
-    ) -> tuple[Table, Table | None]:
-        """As ``table``, with a row for every label: new objects may have gaps."""
-        return make_tables(self.recipe._replace(row="labels"), counts, absent)
+    @property
+    def full_recipe(self) -> TableRecipe:
+        """The recipe with a row for every label: new objects may have gaps."""
+        return self.recipe._replace(row="labels")
 
     def objective(self, counts: Counts, absent: Counts | None) -> FloatArray:
         """Return sum_l r_l / w_l - sum_i sum_k A_k / W_k^(i), (R,)."""

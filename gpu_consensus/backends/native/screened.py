@@ -83,7 +83,9 @@ class Screening:
         begin = 0
         if plan.distance.any():
             begin = PROBE
-            doubts = _probe(call, codes, offsets, rows, shape, plan, assignment)
+            doubts = _probe(
+                call, n_threads, codes, offsets, rows, shape, plan, assignment
+            )
             if doubts > bearable * PROBE:
                 self.pause = min(2 ** max(self._failures - 1, 0), _MOST_PAUSE + 1) - 1
                 self._failures += 1
@@ -150,6 +152,7 @@ class Screening:
 
 def _probe(
     call: Any,
+    n_threads: int,
     codes: Lines,
     offsets: Offsets,
     rows: Array,
@@ -161,31 +164,37 @@ def _probe(
     _, n_restarts, n_clusters = shape
     found = np.empty((n_restarts, PROBE), dtype=assignment.dtype)
     gaps = np.empty((n_restarts, PROBE), dtype=np.float32)
-    memory, place = scratch(call.assign_scratch(rows.shape[1], len(rows)))
-    call.assign(
-        codes.address,
-        codes.itemsize,
-        codes.stride,
-        address(offsets),
-        codes.shape[0],
-        address(rows),
-        rows.shape[1],
-        None,
-        None,
-        None,
-        n_restarts,
-        n_clusters,
-        0,
-        PROBE,
-        address(found),
-        found.itemsize,
-        PROBE,
-        None,
-        address(gaps),
-        None,
-        None,
-        place,
-    )
-    del memory
+    room = call.assign_scratch(rows.shape[1], len(rows))
+
+    def some(first: int, last: int) -> None:
+        memory, place = scratch(room)
+        call.assign(
+            codes.address,
+            codes.itemsize,
+            codes.stride,
+            address(offsets),
+            codes.shape[0],
+            address(rows),
+            rows.shape[1],
+            None,
+            None,
+            None,
+            n_restarts,
+            n_clusters,
+            first,
+            last,
+            address(found),
+            found.itemsize,
+            PROBE,
+            None,
+            address(gaps),
+            None,
+            None,
+            place,
+        )
+        del memory
+
+    work = PROBE * codes.shape[0] * n_restarts * n_clusters // 4
+    over(some, PROBE, work, n_threads, parts=1)
     assignment[:, :PROBE] = found
     return int((gaps * plan.scale[:, None] < plan.distance[:, None]).sum())
