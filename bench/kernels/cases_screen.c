@@ -76,12 +76,17 @@ static void sort_lookups(world* w) {
         }
 }
 
+/* Bits of a variant: how doubts are settled, and that entries have two bytes. */
+enum { BY_CLUSTERS, BY_RESTARTS, WORDS };
+
 /* Units, scales and distances as gpu_consensus/backends/native/screening.py makes them,
    of sums that reach 0.8 of 16 bits; 0 where a table cannot be screened. */
 static int make_scale(world* w) {
     const int64_t r = w->s.n_partitions, n_restarts = w->s.n_restarts;
     if (w->s.n_clusters < 2 || w->s.n_clusters > 32767 || r > 4096) return 0;
     const int64_t lanes = 32;
+    w->entry_size = w->variant & WORDS ? 2 : 1;
+    const double rounding_up = w->entry_size == 1 ? 1.0002 : 1.04;
     w->small_width = (w->columns + lanes - 1) / lanes * lanes;
     w->table = make_table(w);
     share_lookups(w);
@@ -105,20 +110,20 @@ static int make_scale(world* w) {
             const int64_t i = w->lookup_parts[2 * v], j = w->lookup_parts[2 * v + 1];
             double largest = (double)spread[i * n_restarts + q];
             if (j >= 0) largest += (double)spread[j * n_restarts + q];
-            const int64_t e = unit_of(room * largest / widest);
+            const int64_t e = w->entry_size == 1 ? unit_of(room * largest / widest) : 0;
             if (e > w->unit[v]) w->unit[v] = (uint8_t)e;
         }
         for (int64_t k = 0; k < w->s.n_clusters; ++k)
             w->scale[k * n_restarts + q] = (float)(room / widest);
     }
     for (int64_t v = 0; v < w->n_lookups; ++v) coarse += (double)(1 << w->unit[v]);
-    if (room * (1 + 1e-6) + 1.0002 / 2 * coarse > 65535) return 0;
+    if (room * (1 + 1e-6) + rounding_up / 2 * coarse > 65535) return 0;
     coarse /= in_least_units(w);
     sort_lookups(w);
     for (int64_t v = 0; v < w->n_lookups; ++v) {
         const int64_t i = w->lookup_parts[2 * v], j = w->lookup_parts[2 * v + 1];
         const int64_t rows = (w->n_labels[i] + 1) * (j < 0 ? 1 : w->n_labels[j] + 1);
-        if (rows * w->small_width > REACH) return 0;
+        if (rows * w->small_width * w->entry_size > REACH) return 0;
         w->lookup_rows[v + 1] = w->lookup_rows[v] + rows;
         if (v) w->raised[v] = (uint8_t)(w->unit[v - 1] - w->unit[v]);
     }
@@ -127,7 +132,7 @@ static int make_scale(world* w) {
         double highest = 0;
         for (int64_t i = 0; i < r; ++i) highest += (double)level[i * n_restarts + q];
         const double apart =
-            1.0002 * coarse + 2 * (double)w->scale[q] * rounding * highest;
+            rounding_up * coarse + 2 * (double)w->scale[q] * rounding * highest;
         if (apart >= 65535) return 0;
         w->distance[q] = (uint16_t)((int64_t)apart + 1);
     }
@@ -135,7 +140,7 @@ static int make_scale(world* w) {
 }
 
 static size_t small_size(const world* w) {
-    return (size_t)(w->lookup_rows[w->n_lookups] * w->small_width);
+    return (size_t)(w->lookup_rows[w->n_lookups] * w->small_width * w->entry_size);
 }
 
 static int prepare_small(world* w) {
@@ -153,7 +158,7 @@ static int64_t small_room(const world* w) {
 static void small_part(world* w, int64_t first, int64_t last, char* scratch) {
     gpc_screen_table(w->table, w->width, w->offsets, w->lowest, CLUSTERS,
                      w->lookup_parts, w->lookup_rows, w->unit, w->scale, first, last,
-                     w->small, w->small_width, scratch);
+                     w->small, w->entry_size, w->small_width, scratch);
 }
 
 static int64_t small_entries(const world* w) {
@@ -180,11 +185,9 @@ static void apart_part(world* w, int64_t first, int64_t last, char* scratch) {
                      apart_width(w));
 }
 
-enum { BY_CLUSTERS, BY_RESTARTS };
-
 static int prepare_screened(world* w) {
     if (!make_scale(w)) return 0;
-    if (w->variant == BY_RESTARTS) {
+    if (w->variant & BY_RESTARTS) {
         w->apart = input(w, apart_size(w));
         memset(w->apart, 0, apart_size(w));
         apart_part(w, 0, w->n_rows, NULL);
@@ -199,8 +202,8 @@ static int prepare_screened(world* w) {
 }
 
 static int64_t screened_room(const world* w) {
-    return gpc_screen_scratch(w->code_size, w->s.n_partitions, w->width, w->small_width,
-                              w->lookup_rows[w->n_lookups], w->n_rows,
+    return gpc_screen_scratch(w->code_size, w->s.n_partitions, w->width, w->entry_size,
+                              w->small_width, w->lookup_rows[w->n_lookups], w->n_rows,
                               w->apart ? apart_width(w) : 0, CLUSTERS);
 }
 
@@ -209,10 +212,10 @@ static void screened_part(world* w, int64_t begin, int64_t end, char* scratch) {
     int64_t found[2] = {0, 0};
     const double bearable = (double)w->columns / 64 - 0.1;
     gpc_assign_screened(CODES, w->s.n_partitions, w->table, w->width, w->apart,
-                        apart_width(w), w->small, w->small_width, w->lookup_parts,
-                        w->lookup_rows, w->raised, w->n_lookups, w->distance,
-                        bearable > 0.05 ? bearable : 0.05, CLUSTERS, begin, end,
-                        w->assignment, w->cluster_size, w->line, found, scratch);
+                        apart_width(w), w->small, w->entry_size, w->small_width,
+                        w->lookup_parts, w->lookup_rows, w->raised, w->n_lookups,
+                        w->distance, bearable > 0.05 ? bearable : 0.05, CLUSTERS, begin,
+                        end, w->assignment, w->cluster_size, w->line, found, scratch);
 }
 
 const kernel_case screen_cases[] = {
@@ -222,10 +225,15 @@ const kernel_case screen_cases[] = {
     {"assign_screened", "apart", BY_RESTARTS, prepare_screened, objects_of,
      screened_room, screened_part, NULL, 4, 0, every_column,
      "object, partition and column"},
+    {"assign_screened", "words", BY_RESTARTS | WORDS, prepare_screened, objects_of,
+     screened_room, screened_part, NULL, 4, 0, every_column,
+     "object, partition and column"},
     {"screen_apart", "plain", 0, prepare_apart, rows_of_table, nothing, apart_part,
      NULL, 4, 0, every_entry, "entry of the table"},
     {"screen_bounds", "plain", 0, prepare_bounds, partitions_of, nothing, bounds_part,
      NULL, 4, 0, every_entry, "entry of the table"},
     {"screen_table", "plain", 0, prepare_small, lookups_of, small_room, small_part,
+     NULL, 4, 0, small_entries, "entry of the screen"},
+    {"screen_table", "words", WORDS, prepare_small, lookups_of, small_room, small_part,
      NULL, 4, 0, small_entries, "entry of the screen"},
     {0}};

@@ -55,7 +55,7 @@ typedef struct {
     uint8_t *small, *unit, *raised;
     uint16_t* distance;
     int64_t *lookup_parts, *lookup_rows;
-    int64_t n_lookups, small_width, similarity_size, n_left, n_right;
+    int64_t n_lookups, entry_size, small_width, similarity_size, n_left, n_right;
     double *alpha, *draws;
     int64_t *pairs, *whole, *n_chosen;
     void *points, *fits;

@@ -585,50 +585,56 @@ def nearly_tied(seed: int) -> Near:
     return Near(codes, offsets, table)
 
 
-def all_screened(backend: NativeBackend, monkeypatch: Any) -> NativeBackend:
+def all_screened(
+    backend: NativeBackend, monkeypatch: Any, size: int = 1
+) -> NativeBackend:
     """Let the backend screen however many objects stay undecided."""
-    monkeypatch.setattr(
-        "gpu_consensus.backends.native.screened.bearable_doubts", lambda *shape: 1e9
-    )
+    own = "gpu_consensus.backends.native.screening."
+    monkeypatch.setattr(own + "bearable_doubts", lambda *shape: 1e9)
+    monkeypatch.setattr(own + "_SIZES", (size,))
     for name in ("_PAYS", "_FEWEST_COLUMNS"):
-        monkeypatch.setattr(f"gpu_consensus.backends.native.screening.{name}", 0)
+        monkeypatch.setattr(own + name, 0)
     return backend
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("seed", range(25))
 def test_screening_finds_no_counterexample(
-    backend: NativeBackend, seed: int, monkeypatch: Any
+    backend: NativeBackend, seed: int, size: int, monkeypatch: Any
 ) -> None:
-    all_screened(backend, monkeypatch)
+    all_screened(backend, monkeypatch, size)
     near = nearly_tied(seed)
     found = backend.assign(*near).assignment
     expected = backend.assign(*near, best=True).assignment  # never screened
     assert found.tobytes() == expected.tobytes()
 
 
-def test_most_of_these_are_screened(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("size", [1, 2])
+def test_most_of_these_are_screened(size: int, monkeypatch: Any) -> None:
     """Copies that differ in the last bits are not: units would be finer than floats."""
     number, seeds = 0, range(40)
     for seed in seeds:
-        backend = all_screened(NativeBackend(1), monkeypatch)
+        backend = all_screened(NativeBackend(1), monkeypatch, size)
         backend.assign(*nearly_tied(seed))
         number += backend._screening.screened > 0
     assert number > len(seeds) / 2
 
 
 @pytest.mark.slow
-def test_screening_finds_no_counterexample_in_many(monkeypatch: Any) -> None:
-    backend = all_screened(NativeBackend(1), monkeypatch)
+@pytest.mark.parametrize("size", [1, 2])
+def test_screening_finds_no_counterexample_in_many(size: int, monkeypatch: Any) -> None:
+    backend = all_screened(NativeBackend(1), monkeypatch, size)
     for seed in range(1000, 4000):
         near = nearly_tied(seed)
         expected = backend.assign(*near, best=True).assignment
         assert (backend.assign(*near).assignment == expected).all(), seed
 
 
+@pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("n_restarts", [1, 3])
 @pytest.mark.parametrize("r", [20, 100, 1000])
 def test_sums_at_the_edge_of_the_bound_are_undecided(
-    r: int, n_restarts: int, monkeypatch: Any
+    r: int, n_restarts: int, size: int, monkeypatch: Any
 ) -> None:
     """Roundings that all go the wrong way: a bound of 0.9 r units would be too short.
 
@@ -637,9 +643,9 @@ def test_sums_at_the_edge_of_the_bound_are_undecided(
     a little more than it is better. Two other clusters set the least and the largest
     entry, so that a unit is known.
     """
-    backend = all_screened(NativeBackend(1), monkeypatch)
+    backend = all_screened(NativeBackend(1), monkeypatch, size)
     monkeypatch.setattr("gpu_consensus.backends.native.screening._SHARED_ROWS", 0)
-    room, units = screening._units(np.full(r, 1 / r))
+    room, units = screening._units(np.full(r, 1 / r), size)
     assert not units.any()
     unit = r / room
     table = np.zeros((2 * r, 1, 4))

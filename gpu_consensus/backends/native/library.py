@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 7
+ABI = 8
 """What the signatures below belong to: ``GPC_ABI`` of native.h."""
 FOLDER = Path(__file__).parent
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -25,12 +25,12 @@ _SIGNATURES = {
     "assign": ("v", "piipipipppiiiipiippppp"),
     "own_scores": ("v", "piipipiiiiipiip"),
     "assign_scratch": ("i", "ii"),
-    "assign_screened": ("v", "piipipipipipppipdiiiipiipp"),
+    "assign_screened": ("v", "piipipipipiipppipdiiiipiipp"),
     "screen_bounds": ("v", "pipiiiippp"),
-    "screen_table": ("v", "pippiippppiipip"),
+    "screen_table": ("v", "pippiippppiipiip"),
     "screen_table_scratch": ("i", "ii"),
     "screen_apart": ("v", "piiiiiipi"),
-    "screen_scratch": ("i", "iiiiiiiii"),
+    "screen_scratch": ("i", "iiiiiiiiii"),
     "count_moves": ("v", "pipiiiiiip"),
     "count_rows": ("v", "piipiiipipiiiipp"),
     "count_rows_scratch": ("i", "iii"),

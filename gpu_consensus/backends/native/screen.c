@@ -1,13 +1,14 @@
 /* Screening, exact: most objects are decided by sums of small whole numbers, a quarter
-   of the bytes of float32. Where they leave a doubt, it is settled in float32 as
-   `assign` does: see doubts.h.
+   of the bytes of float32 or a half. Where they leave a doubt, it is settled in float32
+   as `assign` does: see doubts.h.
 
-   A table of small numbers has entries t = T' / unit, rounded, and each of its lookups
-   has a unit of its own, a power of two times that of the restart: the unit grows with
-   the largest T' of a partition, so that all 8 bits are used. Whole numbers may be
-   added in any order: lookups with the largest units come first, and their sums are
-   shifted up when the unit falls. Two partitions of few labels share one lookup, whose
-   rows are the pairs of their labels.
+   A table of small numbers has entries t = T' / unit, rounded. In 8 bits each of its
+   lookups has a unit of its own, a power of two times that of the restart: the unit
+   grows with the largest T' of a partition, so that all 8 bits are used. Whole numbers
+   may be added in any order: lookups with the largest units come first, and their sums
+   are shifted up when the unit falls. In 16 bits all units are 1: entries are as fine
+   as sums of 16 bits allow, and a few times as many objects are decided as in 8. Two
+   partitions of few labels share one lookup, whose rows are the pairs of their labels.
 
    The bound
    ---------
@@ -25,12 +26,13 @@
       t_vk = trunc(fl(fl(c_v fl(fl(T_ik - m_i) + fl(T_jk - m_j))) + 1/2)) with
       c_v = c 2^-e_v, exact in float32. Before truncation at most four operations err by
       a factor of 1 +- u each, and c_v T'_vk < 255, so that
-      |2^e_v t_vk - c T'_vk| <= 2^e_v (1/2 + d) with d = 5 u 256 < 0.0001.
+      |2^e_v t_vk - c T'_vk| <= 2^e_v (1/2 + d) with d = 5 u 256 < 0.0001. In 16 bits
+      c T'_vk < 65536, and d = 5 u 65536 < 0.02.
    4. No overflow. Let M_v be the largest T'_v over labels and clusters, for two
-      partitions the sum of theirs. e_v is such that c_v M_v <= 254, so that t_vk <=
-   255. With E = sum_v 2^e_v and c sum_v M_v + (1/2 + d) E <= 65535, any sum over v of
-      2^e_v t_vk fits 16 bits, and so does any part of it: sums are those of whole
-      numbers. (A shift of sums of lookups with larger units is such a part.)
+      partitions the sum of theirs. In 8 bits e_v is such that c_v M_v <= 254, and
+      t_vk <= 255. With E = sum_v 2^e_v and c sum_v M_v + (1/2 + d) E <= 65535, any sum
+      over v of 2^e_v t_vk fits 16 bits, and so does any part of it: sums are those of
+      whole numbers. (A shift of sums of lookups with larger units is such a part.)
    5. So t_k, the sum of 2^e_v t_vk, obeys |t_k - c S'_k| <= (1/2 + d) E.
    6. Let h have the lowest t, and let k have t_k - t_h >= D > (1 + 2 d) E + 2 c B. Then
       c (S_k - S_h) >= D - (1 + 2 d) E > 2 c B: S_k - S_h > 2 B, hence s_k > s_h by 1.:
@@ -46,8 +48,7 @@
 
    D is made in float64 and rounded up. Where r > 4096, or c or D is out of range,
    nothing is screened. Scores with a row term, and calls that ask for scores or gaps,
-   take float32. With all units 1 and entries of 16 bits the same bound serves a table
-   in 16 bits. */
+   take float32. */
 #include "doubts.h"
 #include "native.h"
 
@@ -74,11 +75,23 @@ GPC_INLINE gpc_words load_words(const uint8_t* place) {
 #endif
 }
 
-#define SUM_NAME word
+GPC_INLINE gpc_words same_words(const uint16_t* place) {
+    return *(const gpc_words*)place;
+}
+
+#define SUM_NAME byte
 #define SUM_NUMBER uint16_t
 #define SUM_VECTOR gpc_words
 #define SUM_ENTRY uint8_t
 #define SUM_LOAD load_words
+#define SUM_CODE uint16_t
+#include "sum_rows.h"
+
+#define SUM_NAME word
+#define SUM_NUMBER uint16_t
+#define SUM_VECTOR gpc_words
+#define SUM_ENTRY uint16_t
+#define SUM_LOAD same_words
 #define SUM_CODE uint16_t
 #include "sum_rows.h"
 
@@ -117,10 +130,10 @@ GPC_INLINE words higher(words a, words b) {
 #endif
 enum { LANES = sizeof(words) / 2 };
 
-/* A table in 8 bits: see gpc_assign_screened. */
+/* A table of small numbers: see gpc_assign_screened. */
 typedef struct {
-    const uint8_t* small;
-    int64_t width;
+    const void* small;
+    int64_t entry_size, width;
     const int64_t *parts, *rows;
     const uint8_t* raise;
     int64_t number;
@@ -237,9 +250,10 @@ GPC_INLINE void prefetch(const gpc_labels* labels, const int64_t* parts, int64_t
 static void sum_tile(const gpc_labels* labels, const gpc_lookups* lookups, int64_t size,
                      uint16_t* looked, int64_t stride, uint16_t* sums) {
     const int64_t width = lookups->width, n_lookups = lookups->number;
-    const uint16_t times = (uint16_t)(width / GPC_STEP);
+    const int64_t row_bytes = width * lookups->entry_size;
+    const uint16_t times = (uint16_t)(row_bytes / GPC_STEP);
     for (int64_t first = 0, last; first < n_lookups; first = last) {
-        last = gpc_group_end(lookups->rows, first, n_lookups, width);
+        last = gpc_group_end(lookups->rows, first, n_lookups, row_bytes);
         last = gpc_min(last, first + GROUP);
         for (int64_t v = first; v < last; ++v) {
             if (v > first && lookups->raise[v]) last = v;
@@ -253,40 +267,46 @@ static void sum_tile(const gpc_labels* labels, const gpc_lookups* lookups, int64
         }
         const int up = first ? lookups->raise[first] : -1;
         const uint16_t* from = looked - first * stride;
-        word_group(from, stride, lookups->rows, first, last, up, lookups->small, width,
-                   size, sums);
+        if (lookups->entry_size == 1)
+            byte_group(from, stride, lookups->rows, first, last, up, lookups->small,
+                       width, size, sums);
+        else
+            word_group(from, stride, lookups->rows, first, last, up, lookups->small,
+                       width, size, sums);
     }
 }
 
-static int64_t tile_of(int64_t small_width, int64_t n_rows) {
-    return gpc_tile(small_width * 2, n_rows * small_width);
+static int64_t tile_of(int64_t entry_size, int64_t small_width, int64_t n_rows) {
+    return gpc_tile(small_width * 2, n_rows * small_width * entry_size);
 }
 
-/* Bytes of scratch that gpc_assign_screened needs; n_rows are those of 8 bits. */
+/* Bytes of scratch that gpc_assign_screened needs; n_rows are those of small numbers.
+ */
 GPC_API int64_t gpc_screen_scratch(int64_t code_size, int64_t n_partitions,
-                                   int64_t width, int64_t small_width, int64_t n_rows,
+                                   int64_t width, int64_t entry_size,
+                                   int64_t small_width, int64_t n_rows,
                                    int64_t n_table_rows, int64_t apart_width,
                                    int64_t n_restarts, int64_t n_clusters) {
-    const int64_t tile = tile_of(small_width, n_rows);
+    const int64_t tile = tile_of(entry_size, small_width, n_rows);
     const int64_t sums = (tile + 1) * small_width * 2 + 2 * GROUP * (tile + 32);
     const int64_t doubts = doubts_scratch(code_size, n_partitions, n_table_rows,
                                           apart_width, n_restarts, n_clusters);
     return gpc_max(sums + doubts + 64, gpc_assign_scratch(width, n_table_rows));
 }
 
-/* As gpc_assign for objects begin .. end - 1, by a table in 8 bits.
+/* As gpc_assign for objects begin .. end - 1, by a table of small numbers.
 
    apart (R, S, apart_width): the table, restarts apart, which objects in doubt are
-   assigned by; or NULL: then their clusters in doubt are summed. small, small_width,
-   parts, rows: as gpc_screen_table has them; raise (L): e_v of the lookup before less
-   this one; distance (R): D; K <= 32767 and D <= 65535. Adds to found[0] how many
-   objects were screened, and to found[1] how many restarts of theirs, or clusters, were
-   in doubt. Where these are too many, more than `bearable` for an object, the rest is
-   assigned in float32. */
+   assigned by; or NULL: then their clusters in doubt are summed. small, entry_size,
+   small_width, parts, rows: as gpc_screen_table has them; raise (L): e_v of the lookup
+   before less this one; distance (R): D; K <= 32767 and D <= 65535. Adds to found[0]
+   how many objects were screened, and to found[1] how many restarts of theirs, or
+   clusters, were in doubt. Where these are too many, more than `bearable` for an
+   object, the rest is assigned in float32. */
 GPC_API void gpc_assign_screened(
     const void* codes, int64_t code_size, int64_t stride, const int64_t* offsets,
     int64_t n_partitions, const float* table, int64_t width, const float* apart,
-    int64_t apart_width, const uint8_t* small, int64_t small_width,
+    int64_t apart_width, const void* small, int64_t entry_size, int64_t small_width,
     const int64_t* parts, const int64_t* rows, const uint8_t* raise, int64_t n_lookups,
     const uint16_t* distance, double bearable, int64_t n_restarts, int64_t n_clusters,
     int64_t begin, int64_t end, void* assignment, int64_t cluster_size, int64_t line,
@@ -295,8 +315,9 @@ GPC_API void gpc_assign_screened(
         table,      NULL,         NULL, NULL, width, n_restarts, n_clusters,
         assignment, cluster_size, line, NULL, NULL,  NULL,       NULL};
     const gpc_labels labels = {codes, code_size, stride, offsets, n_partitions};
-    const gpc_lookups lookups = {small, small_width, parts, rows, raise, n_lookups};
-    const int64_t tile = tile_of(small_width, rows[n_lookups]);
+    const gpc_lookups lookups = {small, entry_size, small_width, parts,
+                                 rows,  raise,      n_lookups};
+    const int64_t tile = tile_of(entry_size, small_width, rows[n_lookups]);
     uint16_t *sums = scratch, *looked = sums + (tile + 1) * small_width;
     char* after = (char*)(looked + GROUP * (tile + 32));
     doubts list = begin_doubts(&labels, &scoring, apart, apart_width, begin, after);

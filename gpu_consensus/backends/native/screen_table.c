@@ -1,4 +1,4 @@
-/* The table in 8 bits, and what it is made from: see screen.c. */
+/* The table of small numbers, and what it is made from: see screen.c. */
 #include "native.h"
 
 enum { BLOCK = 16 }; /* restarts whose least entries are found together */
@@ -78,10 +78,18 @@ GPC_INLINE void above_least(const float* restrict row, const float* restrict low
     }
 }
 
-GPC_INLINE void round_line(const float* restrict above, const float* restrict other,
-                           const float* restrict by, uint8_t* restrict target) {
-    for (int x = 0; x < GPC_LANES; ++x)
-        target[x] = (uint8_t)(int32_t)((above[x] + other[x]) * by[x] + 0.5f);
+/* round `width` sums of two entries to numbers of one byte or two */
+GPC_INLINE void round_row(const float* restrict above, const float* restrict other,
+                          const float* restrict by, int64_t width,
+                          const int64_t entry_size, void* target) {
+    for (int64_t c = 0; c < width; c += GPC_LANES)
+        for (int64_t x = c; x < c + GPC_LANES; ++x) {
+            const int32_t number = (int32_t)((above[x] + other[x]) * by[x] + 0.5f);
+            if (entry_size == 1)
+                ((uint8_t*)target)[x] = (uint8_t)number;
+            else
+                ((uint16_t*)target)[x] = (uint16_t)number;
+        }
 }
 
 /* Bytes of scratch that gpc_screen_table needs for lookups of at most so many labels in
@@ -90,8 +98,8 @@ GPC_API int64_t gpc_screen_table_scratch(int64_t width, int64_t most_labels) {
     return 4 * width * (most_labels + 3);
 }
 
-/* Write the rows of lookups first .. last - 1 of the table in 8 bits (rows,
-   small_width), columns k R + q as in the table.
+/* Write the rows of lookups first .. last - 1 of the table of small numbers (rows,
+   small_width), columns k R + q as in the table, of entry_size bytes, one or two.
 
    low (S, R): as gpc_screen_bounds writes it; parts (L, 2): the partition of a lookup
    and the one that shares it, or -1; rows (L + 1): where its rows begin, the labels of
@@ -101,8 +109,8 @@ GPC_API void gpc_screen_table(const float* table, int64_t width, const int64_t* 
                               const float* low, int64_t n_restarts, int64_t n_clusters,
                               const int64_t* parts, const int64_t* rows,
                               const uint8_t* unit, const float* scale, int64_t first,
-                              int64_t last, uint8_t* small, int64_t small_width,
-                              float* scratch) {
+                              int64_t last, void* small, int64_t entry_size,
+                              int64_t small_width, float* scratch) {
     float *by = scratch, *above = by + width, *others = above + width;
     for (int64_t c = 0; c < width; ++c) above[c] = 0;
     for (int64_t v = first; v < last; ++v) {
@@ -120,15 +128,19 @@ GPC_API void gpc_screen_table(const float* table, int64_t width, const int64_t* 
         } else {
             memset(others, 0, (size_t)width * 4);
         }
-        uint8_t* target = small + rows[v] * small_width;
+        const int64_t row_bytes = small_width * entry_size;
+        uint8_t* target = (uint8_t*)small + rows[v] * row_bytes;
         for (int64_t row = offsets[i]; row < offsets[i + 1]; ++row) {
             above_least(table + row * width, low + row * n_restarts, n_restarts,
                         n_clusters, width, above);
-            for (int64_t b = 0; b < pairs; ++b, target += small_width) {
-                for (int64_t c = 0; c < width; c += GPC_LANES)
-                    round_line(above + c, others + b * width + c, by + c, target + c);
+            for (int64_t b = 0; b < pairs; ++b, target += row_bytes) {
+                if (entry_size == 1)
+                    round_row(above, others + b * width, by, width, 1, target);
+                else
+                    round_row(above, others + b * width, by, width, 2, target);
                 if (small_width > width)
-                    memset(target + width, 0, (size_t)(small_width - width));
+                    memset(target + width * entry_size, 0,
+                           (size_t)((small_width - width) * entry_size));
             }
         }
     }

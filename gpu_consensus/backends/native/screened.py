@@ -17,8 +17,6 @@ from gpu_consensus.backends.native.screening import (
     CLUSTERS_IN_DOUBT,
     PROBE,
     Lookups,
-    Plan,
-    bearable_doubts,
     fill_screen,
     plan_screen,
     share_lookups,
@@ -74,22 +72,29 @@ class Screening:
         _, n_restarts, n_clusters = shape
         if self._shared is None or self._shared[0] is not offsets:
             self._shared = offsets, share_lookups(offsets, n_samples)
-        plan = plan_screen(
+        plans = plan_screen(
             call, rows, offsets, self._shared[1], n_restarts, n_clusters, n_threads
         )
-        if plan is None:
+        if not plans:
             return 0
-        bearable = bearable_doubts(n_restarts, n_clusters)
-        begin = 0
+        begin, plan = 0, plans[0]
         if plan.distance.any():
             begin = PROBE
-            doubts = _probe(
-                call, n_threads, codes, offsets, rows, shape, plan, assignment
-            )
-            if doubts > bearable * PROBE:
+            gaps = _probe(call, n_threads, codes, offsets, rows, shape, assignment)
+            doubts = [
+                int((gaps * x.scale[:, None] < x.distance[:, None]).sum())
+                for x in plans
+            ]
+            costs = [
+                x.cost(n_clusters, d / PROBE)
+                for x, d in zip(plans, doubts, strict=True)
+            ]
+            best = int(np.argmin(costs))
+            plan = plans[best]
+            if costs[best] >= 1:
                 self.pause = min(2 ** max(self._failures - 1, 0), _MOST_PAUSE + 1) - 1
                 self._failures += 1
-                self.screened, self.undecided = PROBE, doubts
+                self.screened, self.undecided = PROBE, doubts[best]
                 return PROBE
         self._failures = 0
         screen = fill_screen(call, rows, offsets, plan, n_clusters, n_threads)
@@ -100,6 +105,7 @@ class Screening:
             codes.itemsize,
             n_partitions,
             width,
+            screen.small.itemsize,
             small_width,
             n_rows,
             len(rows),
@@ -107,6 +113,7 @@ class Screening:
             n_restarts,
             n_clusters,
         )
+        bearable = plan.bearable(n_clusters)
         if screen.apart is None:
             bearable *= CLUSTERS_IN_DOUBT
         found: list[npt.NDArray[np.int64]] = []
@@ -125,6 +132,7 @@ class Screening:
                 address(screen.apart),
                 apart_width,
                 address(screen.small),
+                screen.small.itemsize,
                 small_width,
                 address(screen.parts),
                 address(screen.rows),
@@ -145,7 +153,12 @@ class Screening:
             found.append(part)
             del memory
 
-        over(some, n_samples - begin, lookups(codes, small_width // 2), n_threads)
+        over(
+            some,
+            n_samples - begin,
+            lookups(codes, small_width * screen.small.itemsize // 2),
+            n_threads,
+        )
         self.screened, self.undecided = np.sum(found, axis=0).tolist()
         return n_samples
 
@@ -157,10 +170,9 @@ def _probe(
     offsets: Offsets,
     rows: Array,
     shape: tuple[int, ...],
-    plan: Plan,
     assignment: Assignment,
-) -> int:
-    """Assign the first objects in float32; return how many doubts they would leave."""
+) -> npt.NDArray[np.float32]:
+    """Assign the first objects in float32; return how far the next cluster is."""
     _, n_restarts, n_clusters = shape
     found = np.empty((n_restarts, PROBE), dtype=assignment.dtype)
     gaps = np.empty((n_restarts, PROBE), dtype=np.float32)
@@ -197,4 +209,4 @@ def _probe(
     work = PROBE * codes.shape[0] * n_restarts * n_clusters // 4
     over(some, PROBE, work, n_threads, parts=1)
     assignment[:, :PROBE] = found
-    return int((gaps * plan.scale[:, None] < plan.distance[:, None]).sum())
+    return gaps

@@ -1,4 +1,4 @@
-"""Whether and how ``assign`` is screened in 8 bits; the bound is in screen.c."""
+"""Whether and how ``assign`` is screened in 8 or 16 bits; the bound is in screen.c."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ MOST_PARTITIONS = 4096
 """More have sums too coarse to decide anything."""
 _PAYS = 8  # rows that are looked up for each that is rounded
 _FEWEST_COLUMNS = 17  # fewer are one vector of float32, and no slower so
-_BYTES = 32  # rows are padded to so many
+_COLUMNS = 32  # rows are padded to so many
+_SIZES = (1, 2)  # bytes of an entry that are tried
 MOST_APART = 48
 """Clusters up to which doubts are settled restart by restart, not one by one."""
 CLUSTERS_IN_DOUBT = 2.5
@@ -23,7 +24,9 @@ PROBE = 2048
 """Objects that tell whether screening pays; fewer are not screened at all."""
 _SHARED_ROWS = 256  # of a lookup that two partitions share: they stay in a cache
 _REACH = 65536 * 8  # bytes of a lookup that codes of 16 bits can name: GPC_STEP
-_ROUNDING = 1.0002  # 1 + 2 d of screen.c
+_ROUNDING = {1: 1.0002, 2: 1.04}  # 1 + 2 d of screen.c, by bytes of an entry
+_COST = {1: 0.55, 2: 0.7}  # of a column, in columns of float32: measured
+_IN_DOUBT = 55  # columns that a restart in doubt costs besides its own: measured
 _MOST = 65535  # what 16 bits hold, of which sums use one of these fractions
 _EPSILON = 2.0**-24
 _FRACTIONS = tuple(0.99 * 2.0 ** (-step / 5) for step in range(5))
@@ -44,7 +47,7 @@ class Lookups(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a table is rounded to 8 bits, before it is; see screen.c.
+    """How a table is rounded to small numbers, before it is; see screen.c.
 
     Attributes
     ----------
@@ -57,7 +60,9 @@ class Plan(NamedTuple):
     lowest : ndarray of shape (S, R), float32
         The least entry of every row.
     width : int
-        Bytes of a row.
+        Entries of a row.
+    entry : dtype
+        uint8 or uint16.
     """
 
     parts: npt.NDArray[np.int64]
@@ -68,10 +73,20 @@ class Plan(NamedTuple):
     lowest: npt.NDArray[np.float32]
     distance: npt.NDArray[np.uint16]
     width: int
+    entry: np.dtype[Any]
+
+    def bearable(self, n_clusters: int) -> float:
+        """Return how many restarts in doubt an object may leave, see below."""
+        return bearable_doubts(len(self.scale), n_clusters, self.entry.itemsize)
+
+    def cost(self, n_clusters: int, doubts: float) -> float:
+        """Estimate what an object that leaves so many costs, in those of float32."""
+        saved = 1 - _COST[self.entry.itemsize]
+        return 1 - saved * (1 - doubts / self.bearable(n_clusters))
 
 
 class Screen(NamedTuple):
-    """A table in 8 bits; see screen.c.
+    """A table of small numbers; see screen.c.
 
     Attributes
     ----------
@@ -81,7 +96,7 @@ class Screen(NamedTuple):
         Where the rows of each begin.
     raised : ndarray of shape (L,), uint8
         By how many bits units fall at each lookup.
-    small : ndarray of shape (rows, width), uint8
+    small : ndarray of shape (rows, width), uint8 or uint16
     apart : ndarray of shape (R, S, width), float32, or None
         The table in float32, restarts apart, where doubts are settled by it.
     distance : ndarray of shape (R,), uint16
@@ -91,7 +106,7 @@ class Screen(NamedTuple):
     parts: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
     raised: npt.NDArray[np.uint8]
-    small: npt.NDArray[np.uint8]
+    small: Array
     apart: Array | None
     distance: npt.NDArray[np.uint16]
 
@@ -107,18 +122,19 @@ def worth_screening(n_samples: int, n_partitions: int, shape: tuple[int, ...]) -
     )
 
 
-def bearable_doubts(n_restarts: int, n_clusters: int) -> float:
+def bearable_doubts(n_restarts: int, n_clusters: int, entry_size: int) -> float:
     """Return how many restarts in doubt an object may leave before float32 is quicker.
 
-    Measured, in columns of a row of float32: a column in 8 bits saves 0.45 of one. A
-    restart in doubt costs its own row and 55 columns more, or 40 to 60 columns for each
-    of its clusters in doubt.
+    Measured, in columns of a row of float32: a column in 8 bits costs 0.55 of one, in
+    16 bits 0.7. A restart in doubt costs its own row and 55 columns more, or 40 to 60
+    columns for each of its clusters in doubt.
     """
     columns = n_restarts * n_clusters
+    saved = (1 - _COST[entry_size]) * columns
     if n_clusters <= MOST_APART:
         padded = -(-n_clusters // LANES) * LANES
-        return 0.45 * columns / (padded + 55)
-    return max(0.05, columns / 64 - 0.1) / CLUSTERS_IN_DOUBT
+        return saved / (padded + _IN_DOUBT)
+    return max(0.05, saved / 29 - 0.1) / CLUSTERS_IN_DOUBT
 
 
 def share_lookups(offsets: npt.NDArray[np.int64], n_samples: int) -> Lookups:
@@ -157,8 +173,8 @@ def plan_screen(
     n_restarts: int,
     n_clusters: int,
     n_threads: int,
-) -> Plan | None:
-    """Find out how to round a padded table (S, width); None where 8 bits are too few.
+) -> list[Plan]:
+    """Find out how to round a padded table (S, width): in 8 bits, in 16, or not at all.
 
     Parameters
     ----------
@@ -167,9 +183,6 @@ def plan_screen(
     """
     width = table.shape[1]
     n_columns = n_restarts * n_clusters
-    small_width = -(-n_columns // _BYTES) * _BYTES
-    if int(lookups.n_rows.max()) * small_width > _REACH:
-        return None
     n_partitions = len(offsets) - 1
     spread, level = np.empty((2, n_partitions, n_restarts), dtype=np.float32)
     lowest = np.empty((len(table), n_restarts), dtype=np.float32)
@@ -194,36 +207,61 @@ def plan_screen(
     largest[parts[:, 1] >= 0] += spread[parts[parts[:, 1] >= 0, 1]]
     widest = largest.sum(axis=0)
     if not ((widest > 0) & (widest < 3e38)).all():
-        return None
-    if _is_two_valued(table[:, :n_columns], level):
-        unit = np.zeros(len(parts), dtype=np.int64)
-        scale = (min(64, _MOST // n_partitions) / level.max(axis=0)).astype(np.float32)
-        distance = np.zeros(n_restarts)
-    else:
-        room, unit = _units((largest / widest).max(axis=1))
-        scale = np.minimum(room / widest, 3e38).astype(np.float32)
-        rounding = (n_partitions - 1) * _EPSILON / (1 - (n_partitions - 1) * _EPSILON)
-        error = rounding * level.sum(axis=0, dtype=np.float64)
-        coarse = float(np.ldexp(1.0, unit).sum())
-        distance = np.floor(_ROUNDING * coarse + 2 * scale * error) + 1
-    if not ((distance <= _MOST) & (scale < 3e38)).all():
-        return None
-    order = np.argsort(-unit, kind="stable")
-    parts, bits = np.ascontiguousarray(parts[order]), unit[order].astype(np.uint8)
-    raised = np.zeros_like(bits)
-    raised[1:] = bits[:-1] - bits[1:]
-    rows = np.zeros(len(parts) + 1, dtype=np.int64)
-    np.cumsum(lookups.n_rows[order], out=rows[1:])
-    return Plan(
-        parts,
-        rows,
-        raised,
-        bits,
-        scale,
-        lowest,
-        distance.astype(np.uint16),
-        small_width,
-    )
+        return []
+    small_width = -(-n_columns // _COLUMNS) * _COLUMNS
+    plans = []
+    for entry_size in _SIZES:
+        if int(lookups.n_rows.max()) * small_width * entry_size > _REACH:
+            continue
+        exact = _is_two_valued(table[:, :n_columns], level)
+        if exact:
+            unit = np.zeros(len(parts), dtype=np.int64)
+            most = min(64, _MOST // n_partitions)
+            scale = (most / level.max(axis=0)).astype(np.float32)
+            distance = np.zeros(n_restarts)
+        else:
+            room, unit = _units((largest / widest).max(axis=1), entry_size)
+            scale = np.minimum(room / widest, 3e38).astype(np.float32)
+            distance = _distance(unit, entry_size, scale, level)
+        if not ((distance <= _MOST) & (scale < 3e38)).all():
+            continue
+        order = np.argsort(-unit, kind="stable")
+        bits = unit[order].astype(np.uint8)
+        raised = np.zeros_like(bits)
+        raised[1:] = bits[:-1] - bits[1:]
+        rows = np.zeros(len(parts) + 1, dtype=np.int64)
+        np.cumsum(lookups.n_rows[order], out=rows[1:])
+        plans.append(
+            Plan(
+                np.ascontiguousarray(parts[order]),
+                rows,
+                raised,
+                bits,
+                scale,
+                lowest,
+                distance.astype(np.uint16),
+                small_width,
+                np.dtype(f"u{entry_size}"),
+            )
+        )
+        if exact:
+            break
+    return plans
+
+
+def _distance(
+    unit: npt.NDArray[np.int64],
+    entry_size: int,
+    scale: npt.NDArray[np.float32],
+    level: npt.NDArray[np.float32],
+) -> npt.NDArray[np.float64]:
+    """Return how far apart two sums have to be: D of screen.c."""
+    n_partitions = len(level)
+    rounding = (n_partitions - 1) * _EPSILON / (1 - (n_partitions - 1) * _EPSILON)
+    error = rounding * level.sum(axis=0, dtype=np.float64)
+    coarse = float(np.ldexp(1.0, unit).sum())
+    found = np.floor(_ROUNDING[entry_size] * coarse + 2 * scale * error) + 1
+    return np.asarray(found)
 
 
 def fill_screen(
@@ -234,10 +272,10 @@ def fill_screen(
     n_clusters: int,
     n_threads: int,
 ) -> Screen:
-    """Round a padded table (S, width) to 8 bits."""
+    """Round a padded table (S, width) to small numbers."""
     n_restarts, width = len(plan.scale), table.shape[1]
     n_columns = n_restarts * n_clusters
-    small = blank_table(int(plan.rows[-1]), plan.width, np.uint8, make=np.empty)
+    small = blank_table(int(plan.rows[-1]), plan.width, plan.entry, make=np.empty)
     by_column = np.zeros(width, dtype=np.float32)
     by_column[:n_columns] = np.tile(plan.scale, n_clusters)
     room_of = call.screen_table_scratch(width, _SHARED_ROWS)
@@ -258,6 +296,7 @@ def fill_screen(
             first,
             last,
             address(small),
+            small.itemsize,
             plan.width,
             place,
         )
@@ -323,13 +362,17 @@ def _is_two_valued(table: Array, level: npt.NDArray[np.float32]) -> bool:
     return bool(((table == 0) | (table == np.tile(largest, n_clusters))).all())
 
 
-def _units(share: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.int64]]:
+def _units(
+    share: npt.NDArray[np.float64], entry_size: int
+) -> tuple[float, npt.NDArray[np.int64]]:
     """Choose how far sums reach, and the units of lookups as powers of two.
 
     Parameters
     ----------
     share : ndarray of shape (L,)
         The largest entry of each lookup, as a part of the sum of all.
+    entry_size : {1, 2}
+        Bytes of an entry. Two hold whatever a sum holds: all units are 1.
 
     Returns
     -------
@@ -341,16 +384,19 @@ def _units(share: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.int64]
     Examples
     --------
     >>> import numpy as np
-    >>> room, unit = _units(np.array([0.75, 0.125, 0.125]))
+    >>> room, unit = _units(np.array([0.75, 0.125, 0.125]), 1)
     >>> unit.tolist(), bool(room * 0.75 / 2 ** unit[0] <= 254)
     ([2, 0, 0], True)
     """
     best, found = np.inf, (0.0, np.zeros(len(share), dtype=np.int64))
+    if entry_size == 2:
+        room = (_MOST - _ROUNDING[2] / 2 * len(share)) / (1 + 1e-6)
+        return max(room, 0.0), found[1]
     for fraction in _FRACTIONS:
         room = fraction * _MOST
         unit = np.ceil(np.log2(np.maximum(room * share / 254, 1))).astype(np.int64)
         coarse = float(np.ldexp(1.0, unit).sum())
-        if room * (1 + 1e-6) + _ROUNDING / 2 * coarse > _MOST:
+        if room * (1 + 1e-6) + _ROUNDING[1] / 2 * coarse > _MOST:
             continue
         if coarse / room < best:
             best = coarse / room

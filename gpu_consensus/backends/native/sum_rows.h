@@ -2,16 +2,16 @@
    code, with SUM_NAME, SUM_CODE and the number and vector of a sum (SUM_NUMBER,
    SUM_VECTOR) defined; see native.h for why it goes through its data as it does.
 
-   The entries of a table may be bytes (SUM_ENTRY), and SUM_LOAD reads a vector of them
-   then; sums are whole numbers, and codes name places of GPC_STEP bytes from the first
-   row of their partition on instead of rows. */
+   The entries of a table may be small whole numbers (SUM_ENTRY), and SUM_LOAD reads a
+   vector of them then; sums are whole numbers too, and codes name places of GPC_STEP
+   bytes from the first row of their partition on instead of rows. */
 
 #define SUM_PASTE(a, b) a##_##b
 #define SUM_PASTED(a, b) SUM_PASTE(a, b)
 #define SUM_FN(x) SUM_PASTED(SUM_NAME, x)
 #ifdef SUM_ENTRY
 #define SUM_SHORT
-#define SUM_ROW(code, width) ((int64_t)(code) * GPC_STEP)
+#define SUM_ROW(code, width) ((int64_t)(code) * (GPC_STEP / (int64_t)sizeof(SUM_ENTRY)))
 #else
 #define SUM_ROW(code, width) ((int64_t)(code) * (width))
 #define SUM_ENTRY SUM_NUMBER
