@@ -362,22 +362,22 @@ def _end(rows: LocalRows, rule: Rule, starts: Starts, details: dict[str, Any]) -
     labels[rows.skip] = -1
     tally = rows.take([q])
     backend = rows.blocks.backend
-    table, row_table = backend.to_host(
-        *tables_of(
-            backend,
-            rule,
-            tally.counts,
-            tally.there,
-            tally.absent,
-            tally.absent_there,
-            for_new=True,
-        )
+    table, row_table = tables_of(
+        backend,
+        rule,
+        tally.counts,
+        tally.there,
+        tally.absent,
+        tally.absent_there,
+        for_new=True,
     )
+    if row_table is not None:
+        row_table = backend.to_host(row_table)
     objective = float(starts.objective[q])
     return Ended(
         labels,
         np.ascontiguousarray(tally.counts[:, 0]),
-        np.ascontiguousarray(table),
+        np.ascontiguousarray(backend.to_host(table)),
         row_table,
         objective,
         rule.value(objective, len(labels) - len(rows.skip)),
