@@ -25,7 +25,7 @@ from gpu_consensus.loop.local_rows import LocalRows
 from gpu_consensus.loop.rule import Rule, tables_of
 from gpu_consensus.loop.saved_state import check_state
 from gpu_consensus.loop.seeding import NAMES as INITS
-from gpu_consensus.loop.seeding import encode_init, seed_starts
+from gpu_consensus.loop.seeding import Everyone, encode_init, seed_starts
 from gpu_consensus.loop.starts import Starts
 from gpu_consensus.util.checks import (
     FloatArray,
@@ -285,7 +285,7 @@ def _first(
             rows.blocks.backend,
             rule,
             useful_partitions(ensemble.n_labels, weights),
-            np.delete(np.arange(n_samples), rows.skip),
+            Everyone(n_samples, rows.skip),
             n_clusters,
             seed.spawn(options.n_init),
         )
