@@ -124,19 +124,16 @@ def run(folder: Path, rounds: int, seed: int, number: int) -> None:
             was_kept, was_done = path.exists(), result.exists()
             again = wait(begin(name, path, result))
             equal = again == 0 and np.array_equal(np.load(result), expected)
-            print(
-                json.dumps(
-                    {
-                        "call": name,
-                        "code": code,
-                        "seconds": round(seconds, 3),
-                        "kept": was_kept,
-                        "done": was_done,
-                        "equal": bool(equal),
-                    }
-                ),
-                flush=True,
-            )
+            told = {
+                "call": name,
+                "code": code,
+                "seconds": round(seconds, 3),
+                "kept": was_kept,
+                "done": was_done,
+                "equal": bool(equal),
+            }
+            sys.stdout.write(json.dumps(told) + "\n")
+            sys.stdout.flush()
         remove(path, result)
 
 
