@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.explained_share import evenness, explained_share
 from gpu_consensus.methods.label_weights import partition_eci
 from gpu_consensus.methods.portfolio import PORTFOLIO, Candidate, Trial
+from gpu_consensus.metrics import adjusted_rand
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import IntArray
 from gpu_consensus.util.progress import progress_bar
 from gpu_consensus.util.warn import own_warnings_off
 
 _VISITS = 100  # about how often all candidates together look at a label
 _TIE = 1e-9  # what one candidate has to be better by; less is rounding
 _EVEN = 30  # evenness counts one part in so many
-_PLAIN = "usenc"  # whose borders are plain where a few partitions are coarse
-_CLEAR = 0.9  # of what it leaves unexplained, another has to leave less
+_PLAIN = ("usenc", "kcc")  # their borders are plain where a few partitions are coarse
+_CLEAR = 0.8  # of what the plain answer leaves unexplained, another has to leave less
+_CLEARER = 0.5  # the same where no few partitions are coarse
 _COARSE = (2, 5, 8)  # labels per cluster; partitions at least; one in so many
 _TINY = 50  # a cluster so many times smaller than the mean cluster counts as lost
 _LABEL_OBJECTS = 5_000  # labels are compared by, at most
@@ -112,22 +117,18 @@ def auto(
     task = open_task("auto", ensemble, n_clusters, shared, visits=_VISITS)
     trial = _open_trial(task)
     told: list[dict[str, Any]] = []
-    best: _Found | None = None
-    plain: _Found | None = None
+    answers: list[_Found] = []
     with progress_bar(task.progress, "auto", len(PORTFOLIO)) as advance:
         for candidate in PORTFOLIO:
             found, about = _try(trial, candidate)
             told.append({"name": candidate.name, **about})
-            if found is not None and (best is None or found.beats(best)):
-                best = found
-            if candidate.name == _PLAIN:
-                plain = found
+            if found is not None:
+                answers.append(found)
             advance(note=candidate.name)
-    if best is None:
+    if not answers:
         reasons = "; ".join(f"{one['name']}: {one['left_out']}" for one in told)
         raise MemoryError(f"auto has no candidate that fits memory ({reasons}).")
-    if plain is not None and trial.few_coarse and not best.is_clear(plain):
-        best = plain
+    best = _winner(trial, answers)
     return replace(task, method=f"auto:{best.name}").result(
         trial.found[best.name][task.labelled],
         objective=1.0 - best.criterion,
@@ -160,33 +161,74 @@ class _Found(NamedTuple):
             return self.whole
         return self.criterion > other.criterion + _TIE
 
-    def is_clear(self, other: _Found) -> bool:
-        """Whether it leaves so much less unexplained that borders do not matter."""
+    def is_clear(self, other: _Found, share: float) -> bool:
+        """Whether it leaves less unexplained than a share of what another leaves."""
         if self.whole != other.whole:
             return self.whole
-        return 1.0 - self.criterion < _CLEAR * (1.0 - other.criterion) - _TIE
+        return 1.0 - self.criterion < share * (1.0 - other.criterion) - _TIE
 
 
-def _has_few_coarse(task: Task) -> bool:
-    """Whether a few partitions are coarse and all others fine."""
+def _winner(trial: Trial, answers: list[_Found]) -> _Found:
+    """Return the plain answer, or the best if that is clearly better."""
+    best = _best(answers)
+    plain = [one for one in answers if one.name in _PLAIN]
+    if not trial.few_coarse:
+        return _choose(best, _agreed(trial, answers), _CLEARER)
+    return _choose(best, _best(plain), _CLEAR) if plain else best
+
+
+def _choose(best: _Found, plain: _Found, share: float) -> _Found:
+    return best if best.is_clear(plain, share) else plain
+
+
+def _best(answers: list[_Found]) -> _Found:
+    """Return the answer of the largest criterion, of equals the first."""
+    best = answers[0]
+    for one in answers[1:]:
+        best = one if one.beats(best) else best
+    return best
+
+
+def _agreed(trial: Trial, answers: list[_Found]) -> _Found:
+    """Return the answer that agrees best with the others, of equals the first.
+
+    One that lost a cluster does not count where another did not.
+    """
+    whole = [one for one in answers if one.whole] or answers
+    alike = np.zeros((len(whole), len(whole)))
+    for i, one in enumerate(whole):
+        for j, other in enumerate(whole[:i]):
+            pair = trial.found[one.name], trial.found[other.name]
+            alike[i, j] = alike[j, i] = adjusted_rand(*pair)
+    best, most = whole[0], -math.inf
+    for one, row in zip(whole, alike, strict=True):
+        agreement = math.fsum(row)
+        if agreement > most + _TIE:
+            best, most = one, agreement
+    return best
+
+
+def _coarse(task: Task, n_labels: IntArray) -> npt.NDArray[np.bool_]:
+    """Return which partitions are coarse; none unless they are a few among fine ones."""
     labels_per_cluster, least, one_in = _COARSE
-    n_labels = task.ensemble.n_labels
-    n_coarse = int((n_labels <= labels_per_cluster * task.k).sum())
-    return least <= n_coarse <= len(n_labels) / one_in
+    coarse = n_labels <= labels_per_cluster * task.k
+    few = least <= int(coarse.sum()) <= len(coarse) / one_in
+    return coarse & few
 
 
 def _open_trial(task: Task) -> Trial:
     """Compare the labels with each other, once for all candidates."""
     labels = task.label_contingency(_LABEL_OBJECTS)
+    coarse = _coarse(task, task.ensemble.n_labels)
+    why = ""
     try:
-        eci = partition_eci(labels, task.weights)
+        judging = task.weights * partition_eci(labels, task.weights)
     except MemoryError as error:
         why = str(error)
-        return Trial(task, task.given_weights, labels, why, _has_few_coarse(task))
+        judging = task.weights
     trusted = np.zeros(task.given.n_partitions)
-    trusted[task.useful] = task.weights * eci
-    trusted /= trusted.sum()
-    return Trial(task, trusted, labels, few_coarse=_has_few_coarse(task))
+    trusted[task.useful] = np.where(coarse, 0.0, judging)
+    return Trial(task, trusted / trusted.sum(), labels, why, bool(coarse.any()))
 
 
 def _try(trial: Trial, candidate: Candidate) -> tuple[_Found | None, dict[str, Any]]:

@@ -17,9 +17,12 @@ from gpu_consensus.methods.kcc import kcc
 from gpu_consensus.methods.label_contingency import LabelContingency
 from gpu_consensus.methods.label_cut import cut_by_labels
 from gpu_consensus.methods.label_weights import THETA
+from gpu_consensus.methods.lwea import check_size, link_by_labels
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.checks import FloatArray
 
+_MERGE_OBJECTS = 5_000  # that decide on the merges of cvote, at most
+_PAIRED = 2_000  # objects whose pairs are looked at, at most: n^2 would cost too much
 _FEW_STEPS = 20  # of kcc, where objects are so many that its search takes a sample
 
 
@@ -32,7 +35,8 @@ class Trial:
     task : Task
         The call of ``auto``.
     trusted : ndarray of shape (r,)
-        The weights of the given partitions times their ECI; they sum to 1.
+        The weights of the given partitions times their ECI, 0 for the coarse ones
+        where these are few; they sum to 1.
     labels : LabelContingency
         Of the task's ensemble.
     without_eci : str
@@ -98,15 +102,14 @@ class Candidate(NamedTuple):
 
 
 def _cvote(trial: Trial) -> Consensus:
-    return trial.call("cvote", cvote, trial.trusted)
+    weights = trial.task.given_weights if trial.few_coarse else trial.trusted
+    return trial.call("cvote", cvote, weights, merge_objects=_MERGE_OBJECTS)
 
 
 def _no_cvote(trial: Trial) -> str:
     most = int(trial.task.ensemble.n_labels.max())
     if most < trial.task.k:
         return f"no partition has n_clusters={trial.task.k} labels, at most {most}"
-    if trial.few_coarse:
-        return "a few partitions are coarse and the others fine: it brings nothing"
     return ""
 
 
@@ -117,6 +120,8 @@ def _polish(trial: Trial) -> Consensus:
 
 
 def _no_polish(trial: Trial) -> str:
+    if trial.few_coarse:
+        return "a few partitions are coarse and the others fine: it brings nothing"
     if "cvote" not in trial.found:
         return "it starts from the labels of cvote, which was left out"
     n_found = int(trial.found["cvote"].max()) + 1
@@ -127,6 +132,21 @@ def _no_polish(trial: Trial) -> str:
 
 def _lwgp(trial: Trial) -> Consensus:
     return cut_by_labels(trial.open("lwgp"), trial.labels, THETA)
+
+
+def _lwea(trial: Trial) -> Consensus:
+    task = trial.open("lwea")
+    check_size(task)
+    return link_by_labels(task, trial.labels, THETA)
+
+
+def _no_lwea(trial: Trial) -> str:
+    if not trial.few_coarse:
+        return "it is for fine partitions beside a few coarse ones"
+    n = trial.task.ensemble.n_samples
+    if n > _PAIRED:
+        return f"it looks at all pairs, and of {n:,} objects they are too many"
+    return ""
 
 
 def _usenc(trial: Trial) -> Consensus:
@@ -148,6 +168,7 @@ PORTFOLIO = (
     Candidate("cvote", _cvote, _no_cvote),
     Candidate("cvote+kcc", _polish, _no_polish),
     Candidate("lwgp", _lwgp, _never),
+    Candidate("lwea", _lwea, _no_lwea),
     Candidate("usenc", _usenc, _never),
     Candidate("kcc", _kcc, _never),
 )
