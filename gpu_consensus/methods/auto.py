@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +15,6 @@ from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.explained_share import evenness, explained_share
 from gpu_consensus.methods.label_weights import partition_eci
 from gpu_consensus.methods.portfolio import PORTFOLIO, Candidate, Trial
-from gpu_consensus.metrics import adjusted_rand
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import IntArray
@@ -27,6 +25,7 @@ _VISITS = 100  # about how often all candidates together look at a label
 _TIE = 1e-9  # what one candidate has to be better by; less is rounding
 _EVEN = 30  # evenness counts one part in so many
 _PLAIN = ("usenc", "kcc")  # their borders are plain where a few partitions are coarse
+_AGREED = ("agreed",)  # the plain answer elsewhere
 _CLEAR = 0.8  # of what the plain answer leaves unexplained, another has to leave less
 _CLEARER = 0.5  # the same where no few partitions are coarse
 _COARSE = (2, 5, 8)  # labels per cluster; partitions at least; one in so many
@@ -48,24 +47,28 @@ def auto(
 ) -> Consensus:
     """Run several methods and keep the answer that the partitions explain best.
 
-    The candidates, in this order: "cvote", cumulative voting whose partitions weigh as
-    much as they can be trusted (``weights="eci"``); "cvote+kcc", its labels moved by
-    :func:`kcc` with the same weights; "lwgp"; "usenc"; "kcc" with its search
-    (beyond 200,000 objects stopped after 20 steps and not refined). The
-    criterion is the share of its entropy that is explained, the mean over the
-    partitions, weighted by ECI, of I(C; P_i) / H(C), less up to a thirtieth of it the
-    more unequal the clusters are. It is computed from counts; no features are looked
-    at, and no classes. The largest wins. A cluster of fewer than n / (50
-    ``n_clusters``) objects counts as lost: a few outliers would be explained best of
-    all. A candidate that lost a cluster wins only where all have; of equals the first
-    wins.
+    The candidates, in this order: "cvote"; "cvote+kcc", its labels moved by
+    :func:`kcc`; "lwgp"; "lwea"; "usenc"; "kcc" with its search (beyond 200,000 objects
+    stopped after 20 steps and not refined); and "agreed", what :func:`kcc` makes of the
+    three answers "cvote+kcc", "lwgp" and "kcc". The criterion is the share of its
+    entropy that is explained, the mean over the partitions, weighted by ECI, of
+    I(C; P_i) / H(C), less up to a thirtieth of it the more unequal the clusters are. It
+    is computed from counts; no features are looked at, and no classes. A cluster of
+    fewer than n / (50 ``n_clusters``) objects counts as lost: a few outliers would be
+    explained best of all. A candidate that lost a cluster wins only where all have; of
+    equals the first wins.
 
     Where a few partitions are coarse and all others fine, as :func:`cluster` makes
     them (five or more, but at most an eighth of all, have 2 ``n_clusters`` labels or
-    fewer), the winner has to leave less than 0.9 of what "usenc" leaves unexplained;
-    else "usenc" wins. To it coarse partitions count as much as fine ones, so that
-    clusters that overlap get plain borders. "cvote" and "cvote+kcc" are left out then:
-    they take time and brought nothing there.
+    fewer), all partitions make answers and the fine ones alone judge them. Clusters
+    that overlap get their plain borders from "usenc" or "kcc", whichever has the larger
+    criterion, and another candidate wins only if it leaves less than 0.8 of what that
+    one leaves unexplained. "lwea" takes part there, up to 2,000 objects, "cvote+kcc"
+    and "agreed" do not.
+
+    Elsewhere "cvote" and "kcc" weigh partitions by ECI, "agreed" wins unless another
+    candidate leaves less than half of what it leaves unexplained, and "lwea" and
+    "usenc" do not take part.
 
     Parameters
     ----------
@@ -109,7 +112,7 @@ def auto(
     >>> result.labels.tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
     True
     >>> result.method, round(result.value, 4)
-    ('auto:cvote', 0.7949)
+    ('auto:agreed', 0.7949)
     """
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
@@ -171,14 +174,11 @@ class _Found(NamedTuple):
 def _winner(trial: Trial, answers: list[_Found]) -> _Found:
     """Return the plain answer, or the best if that is clearly better."""
     best = _best(answers)
-    plain = [one for one in answers if one.name in _PLAIN]
-    if not trial.few_coarse:
-        return _choose(best, _agreed(trial, answers), _CLEARER)
-    return _choose(best, _best(plain), _CLEAR) if plain else best
-
-
-def _choose(best: _Found, plain: _Found, share: float) -> _Found:
-    return best if best.is_clear(plain, share) else plain
+    names, share = (_PLAIN, _CLEAR) if trial.few_coarse else (_AGREED, _CLEARER)
+    plain = [one for one in answers if one.name in names]
+    if not plain or best.is_clear(_best(plain), share):
+        return best
+    return _best(plain)
 
 
 def _best(answers: list[_Found]) -> _Found:
@@ -189,27 +189,8 @@ def _best(answers: list[_Found]) -> _Found:
     return best
 
 
-def _agreed(trial: Trial, answers: list[_Found]) -> _Found:
-    """Return the answer that agrees best with the others, of equals the first.
-
-    One that lost a cluster does not count where another did not.
-    """
-    whole = [one for one in answers if one.whole] or answers
-    alike = np.zeros((len(whole), len(whole)))
-    for i, one in enumerate(whole):
-        for j, other in enumerate(whole[:i]):
-            pair = trial.found[one.name], trial.found[other.name]
-            alike[i, j] = alike[j, i] = adjusted_rand(*pair)
-    best, most = whole[0], -math.inf
-    for one, row in zip(whole, alike, strict=True):
-        agreement = math.fsum(row)
-        if agreement > most + _TIE:
-            best, most = one, agreement
-    return best
-
-
 def _coarse(task: Task, n_labels: IntArray) -> npt.NDArray[np.bool_]:
-    """Return which partitions are coarse; none unless they are a few among fine ones."""
+    """Return which partitions are coarse: a few among fine ones, or none."""
     labels_per_cluster, least, one_in = _COARSE
     coarse = n_labels <= labels_per_cluster * task.k
     few = least <= int(coarse.sum()) <= len(coarse) / one_in

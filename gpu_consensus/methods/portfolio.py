@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop import search
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.cvote import cvote
@@ -19,9 +20,11 @@ from gpu_consensus.methods.label_cut import cut_by_labels
 from gpu_consensus.methods.label_weights import THETA
 from gpu_consensus.methods.lwea import check_size, link_by_labels
 from gpu_consensus.result import Consensus
+from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray
 
 _MERGE_OBJECTS = 5_000  # that decide on the merges of cvote, at most
+_AGREEING = ("cvote+kcc", "lwgp", "kcc")  # whose answers are brought together
 _PAIRED = 2_000  # objects whose pairs are looked at, at most: n^2 would cost too much
 _FEW_STEPS = 20  # of kcc, where objects are so many that its search takes a sample
 
@@ -153,11 +156,45 @@ def _usenc(trial: Trial) -> Consensus:
     return cut_by_labels(trial.open("usenc"), trial.labels)
 
 
+def _no_usenc(trial: Trial) -> str:
+    return "" if trial.few_coarse else "it is for fine partitions beside a few coarse"
+
+
 def _kcc(trial: Trial) -> Consensus:
+    weights = trial.task.given_weights if trial.few_coarse else trial.trusted
+    return trial.call("kcc", kcc, weights, **_steps(trial))
+
+
+def _steps(trial: Trial) -> dict[str, Any]:
+    """Return options of kcc that keep it from taking longer than all others."""
     many = trial.task.ensemble.n_samples > search.MOST_OBJECTS
-    # its last steps, by dozens, would take longer than all other candidates
-    options = {"max_iter": _FEW_STEPS, "refine": False} if many else {}
-    return trial.call("kcc", kcc, trial.task.given_weights, **options)
+    return {"max_iter": _FEW_STEPS, "refine": False} if many else {}
+
+
+def _agreed(trial: Trial) -> Consensus:
+    task = trial.task
+    answers = np.array([trial.found[name] for name in _AGREEING])[:, task.labelled]
+    shared = trial.shared("agreed", np.ones(len(answers)))._asdict()
+    ensemble = Ensemble.from_partitions(list(answers))
+    found = kcc(ensemble, task.k, **shared, **_steps(trial))
+    return trial.open("agreed").result(
+        to_host(found.labels),
+        objective=found.objective,
+        value=found.value,
+        converged=found.converged,
+        details=found.details,
+    )
+
+
+def _not_agreed(trial: Trial) -> str:
+    if trial.few_coarse:
+        return "a few partitions are coarse, and make answers plain enough"
+    missing = [name for name in _AGREEING if name not in trial.found]
+    if missing:
+        return f"it needs the labels of {', '.join(missing)}"
+    if all(trial.found[name].max() + 1 < trial.task.k for name in _AGREEING):
+        return "no answer that it could take up has all clusters"
+    return ""
 
 
 def _never(trial: Trial) -> str:
@@ -169,7 +206,8 @@ PORTFOLIO = (
     Candidate("cvote+kcc", _polish, _no_polish),
     Candidate("lwgp", _lwgp, _never),
     Candidate("lwea", _lwea, _no_lwea),
-    Candidate("usenc", _usenc, _never),
+    Candidate("usenc", _usenc, _no_usenc),
     Candidate("kcc", _kcc, _never),
+    Candidate("agreed", _agreed, _not_agreed),
 )
 """In this order; of equals the first wins."""
