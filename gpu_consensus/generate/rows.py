@@ -7,6 +7,8 @@ with the compiled loops and without.
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,11 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.host_loops import fastest
+from gpu_consensus.util.arrays import is_mapped, size_text
 from gpu_consensus.util.sparse import is_sparse
 
 METRICS = ("euclidean", "cosine")
 DENSE_BYTES = 1 << 19  # of scores in memory at a time, so that they stay in the cache
 SPARSE_BYTES = 1 << 24  # cutting sparse rows copies them, so cut seldom
+MAPPED_BYTES = 1 << 26  # of rows from which on those of mapped features are mapped too
 SUM_ROWS = 4096  # summed on their own first, so that the order is always the same
 ORIGIN_ROWS = 1024  # looked at to find where the data lies
 
@@ -179,6 +183,27 @@ class Rows:
         return np.asarray(moved, dtype=self.half.dtype)
 
 
+def _room(X: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Floats:
+    """Return room for rows: in memory, or in a file where ``X`` is mapped from one.
+
+    The file has no name, so that nothing is left of it whatever ends the process.
+    """
+    if not is_mapped(X) or shape[0] * shape[1] * dtype.itemsize < MAPPED_BYTES:
+        return np.empty(shape, dtype=dtype)
+    with tempfile.TemporaryFile() as file:
+        nbytes = shape[0] * shape[1] * dtype.itemsize
+        if hasattr(os, "posix_fallocate"):  # else a full disk would end the process
+            try:
+                os.posix_fallocate(file.fileno(), 0, nbytes)
+            except OSError as error:
+                raise OSError(
+                    f"the rows of X take {size_text(nbytes)} in "
+                    f"{tempfile.gettempdir()!r} ({error.strerror or error}); make room "
+                    "there, or name another folder in the environment variable TMPDIR."
+                ) from error
+        return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+
+
 def prepare(X: Any, metric: str, dtype: Any = None) -> Rows:
     """Measure checked features for k-means.
 
@@ -210,7 +235,7 @@ def prepare(X: Any, metric: str, dtype: Any = None) -> Rows:
     blocks = [slice(begin, begin + step) for begin in range(0, n, step)]
     if metric == "cosine":
         inverse = inverse_norms(X)[:, None]
-        unit = np.empty((n, d), dtype=dtype)
+        unit = _room(X, (n, d), dtype)
         for rows in blocks:
             unit[rows] = X[rows] * inverse[rows]
         return Rows(unit, half_squares(unit), metric, d)
@@ -219,7 +244,7 @@ def prepare(X: Any, metric: str, dtype: Any = None) -> Rows:
     # halves, because the range of what a float can hold is no float
     reach = np.maximum(X.max(axis=0) / 2 - origin / 2, origin / 2 - X.min(axis=0) / 2)
     exponent = 1 + _exponent(reach.max())
-    moved = np.empty((n, d), dtype=dtype)
+    moved = _room(X, (n, d), dtype)
     for rows in blocks:
         moved[rows] = _moved(X[rows].astype(wide), origin, exponent)
     return Rows(moved, half_squares(moved), metric, d, origin, exponent)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.ensemble.data_files import check_writable
+from gpu_consensus.data_files.write import check_writable
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.ensemble.storage import write_atomic
 from gpu_consensus.util.arrays import to_host

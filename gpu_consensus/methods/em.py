@@ -14,6 +14,7 @@ import numpy.typing as npt
 from gpu_consensus.backends.device_memory import memory_for
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.room import check_starts
 from gpu_consensus.loop.saved_call import SavedCall, hash_ensemble
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
@@ -33,6 +34,7 @@ from gpu_consensus.util.numbers import shown
 from gpu_consensus.util.progress import progress_bar
 
 _TABLE_MEMORY = 256 << 20
+_TABLE_BYTES = 64  # of the tables of a start, for each label and component
 _TOO_MANY = 1 << 31  # as many objects, in units of 2^-32, overflow an int64
 
 
@@ -145,9 +147,20 @@ def em(
             "its sums pass 2^63; use kcc."
         )
     model = Model(task, _check_smoothing(smoothing, task))
+    number = n_init if isinstance(init, str) else 1
+    table_bytes = _TABLE_BYTES * int(model.blocks.offsets[-1]) * task.k
+    together = max(1, _table_memory(task) // table_bytes)
+    check_starts(
+        "em",
+        number,
+        task.k,
+        task.ensemble.n_samples,
+        table_bytes=table_bytes,
+        together=together,
+        fixed=(8 * task.k + 12) * task.ensemble.n_samples,
+    )
     saved = _open_saved(task, model, checkpoint, init, n_init, max_iter, tol)
     best, kept = resumed(saved)
-    number = n_init if isinstance(init, str) else 1
     shortage = memory_for(
         "the starts that run together",
         "lower n_init or n_clusters, or set memory_limit",
@@ -155,7 +168,7 @@ def em(
     with shortage, progress_bar(task.progress, "em", number) as advance:
         if kept is not None:
             advance(kept.next - len(kept.alive), "as saved")
-        for climb in _climbs(task, model, init, n_init, saved.seed, kept):
+        for climb in _climbs(task, model, init, n_init, saved.seed, together, kept):
             for ended in climb.run(model, max_iter, tol):
                 for end in ended:
                     if best is None or end.rank < best.rank:
@@ -187,6 +200,7 @@ def _climbs(
     init: Any,
     n_init: int,
     seed: np.random.SeedSequence,
+    together: int,
     kept: Climb | None,
 ) -> Iterator[Climb]:
     """Yield the starts to run together: those that were saved, then all others."""
@@ -194,11 +208,16 @@ def _climbs(
     if kept is not None:
         begun = kept.next
         yield kept
-    for first, mixture in _first_mixtures(task, model, init, n_init, seed, begun):
+    mixtures = _first_mixtures(task, model, init, n_init, seed, together, begun)
+    for first, mixture in mixtures:
         number = len(mixture.alpha)
         starts = list(range(first, first + number))
         empty: dict[int, list[float]] = {q: [] for q in starts}
         yield Climb(first + number, starts, empty, mixture, mixture)
+
+
+def _table_memory(task: Task) -> int:
+    return _TABLE_MEMORY if task.memory_limit is None else task.memory_limit
 
 
 def _open_saved(
@@ -239,6 +258,7 @@ def _first_mixtures(
     init: Any,
     n_init: int,
     seed: np.random.SeedSequence,
+    together: int,
     begun: int,
 ) -> Iterator[tuple[int, Mixture]]:
     """Yield the mixtures to begin with, as many as memory allows, and their number.
@@ -270,8 +290,6 @@ def _first_mixtures(
     else:
         given = encode_init(init, task.given.n_samples, task.k)
         assignment = np.delete(given, task.skip, axis=1)
-    limit = _TABLE_MEMORY if task.memory_limit is None else task.memory_limit
-    together = max(1, limit // (64 * int(model.blocks.offsets[-1]) * task.k))
     for first in range(begun, len(assignment), together):
         yield first, model.from_labels(assignment[first : first + together])
 
