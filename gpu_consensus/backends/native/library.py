@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 8
+ABI = 9
 """What the signatures below belong to: ``GPC_ABI`` of native.h."""
 FOLDER = Path(__file__).parent
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -55,7 +55,7 @@ _SIGNATURES = {
     "merge_cells": ("i", "ipiipippipipp"),
     "merge_cells_scratch": ("i", "iiii"),
     "settle_cells": ("i", "ipiipippipiippp"),
-    "settle_cells_scratch": ("i", "iiii"),
+    "settle_cells_scratch": ("i", "iiiii"),
     "tilo_sweep": ("i", "pippppip"),
     "kmeans_nearest": ("v", "ipipiiiipp"),
     "kmeans_nearest_scratch": ("i", "iii"),
