@@ -55,7 +55,7 @@ _SIGNATURES = {
     "merge_cells": ("i", "ipiipippipipp"),
     "merge_cells_scratch": ("i", "iiii"),
     "settle_cells": ("i", "ipiipippipiippp"),
-    "settle_cells_scratch": ("i", "iiii"),
+    "settle_cells_scratch": ("i", "iiiii"),
     "tilo_sweep": ("i", "pippppip"),
     "kmeans_nearest": ("v", "ipipiiiipp"),
     "kmeans_nearest_scratch": ("i", "iii"),
