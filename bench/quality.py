@@ -43,6 +43,15 @@ QUICK_SETS = ("iris", "n150-k3-d4-sep2.0", "moons-150-0.06")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add what this suite takes beside what all take."""
     parser.add_argument("--picture", type=Path, help="picture of the ranks to write")
+    parser.add_argument(
+        "--with",
+        dest="others",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="JSON lines of another run, which are shown too; may be given again",
+    )
     parser.add_argument("--parts", help=f"of {', '.join(PARTS)}; default all")
     parser.add_argument("--use", help="only sets to decide on, or held back: hold")
     parser.add_argument("--sets", help="only these sets or ensembles, with commas")
@@ -89,6 +98,12 @@ class Plan:
         if not arguments.limit > 0:
             raise ValueError(f"--limit {arguments.limit:g} should be > 0.")
         self.limit: float = arguments.limit
+        self.others: list[Path] = arguments.others
+        for path in self.others:
+            if not path.is_file():
+                raise ValueError(
+                    f"--with {str(path)!r} should be a file that --output wrote."
+                )
         self.skipped: list[Skipped] = []
 
     def seeds(self, default: int) -> range:
@@ -263,7 +278,7 @@ def result_of(plan: Plan, records: Records) -> dict[str, Any]:
 
 def run(plan: Plan, output: Path | None, command: str) -> dict[str, Any]:
     """Measure what is missing and return the result; Ctrl-C leaves what there is."""
-    records = Records(output)
+    records = Records(output, plan.others)
     if not records.sessions or any(
         key_of(task) not in records.found for task in plan.tasks()
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,17 +34,25 @@ class Records:
     ----------
     path : Path or None
         None: only in memory.
+    others : sequence of Path
+        Files of other runs, read only; where both have one, that of ``path`` counts.
     sessions : list of dict
     found : dict
         Measurements by key.
     """
 
     path: Path | None = None
+    others: Sequence[Path] = ()
     sessions: list[Record] = field(default_factory=list)
     found: dict[Key, Record] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Read what the file holds."""
+        """Read what the files hold."""
+        for path in self.others:
+            lines = path.read_bytes().splitlines(keepends=True)
+            if lines and not lines[-1].endswith(b"\n"):
+                lines.pop()
+            self._take_all("--with", path, lines)
         if self.path is None or not self.path.exists():
             return
         lines = self.path.read_bytes().splitlines(keepends=True)
@@ -53,12 +61,15 @@ class Records:
             with self.path.open("r+b") as file:
                 file.truncate(whole)
             lines.pop()
+        self._take_all("--output", self.path, lines)
+
+    def _take_all(self, option: str, path: Path, lines: Sequence[bytes]) -> None:
         for number, line in enumerate(lines, 1):
             try:
                 self._take(json.loads(line))
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(
-                    f"--output {str(self.path)!r} is not a file of this benchmark "
+                    f"{option} {str(path)!r} is not a file of this benchmark "
                     f"(line {number}: {error!r}); give another name."
                 ) from error
 

@@ -198,9 +198,32 @@ def test_records_refuse_another_file(tmp_path):
     assert path.read_text() == '{"a": 1}\n'
 
 
+def test_a_page_is_made_of_several_files(tmp_path, capsys):
+    theirs, ours = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    call = ["quality", "--quick", "--parts", "features", "--sets", "iris"]
+    assert cli.main([*call, "--methods", "vote", "--output", str(theirs)]) == 0
+    before = theirs.read_bytes()
+    theirs.write_bytes(before + b'{"part": "fea')  # cut short, and left as it is
+    call += ["--methods", "vote,KMeans", "--output", str(ours)]
+    capsys.readouterr()
+    assert cli.main([*call, "--with", str(theirs)]) == 0
+    page = capsys.readouterr().out
+    assert "| vote |" in page
+    assert "| KMeans |" in page
+    assert theirs.read_bytes() == before + b'{"part": "fea'
+    assert [one["method"] for one in Records(ours).of("features")] == ["KMeans"]
+    both = Records(ours, [theirs])
+    assert {one["method"] for one in both.of("features")} == {"KMeans", "vote"}
+    assert both.sessions[-1] == Records(ours).sessions[-1]
+    ours.write_text("{}\n")
+    with pytest.raises(ValueError, match="--with .*line 1"):
+        Records(None, [ours])
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["--with", "no.jsonl"], "--with 'no.jsonl' should be a file"),
         (["--use", "both"], "--use='both' is unknown"),
         (["--sets", "iris,no"], "--sets='no' is unknown"),
         (["--methods", "kcc,none"], "--methods='none' is unknown"),
