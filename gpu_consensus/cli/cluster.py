@@ -19,7 +19,7 @@ examples:
   gpu-consensus cluster --example iris --seed 0 --report report.html
   gpu-consensus cluster data.csv --n-clusters auto --output labels.csv --seed 0
   gpu-consensus cluster data.csv --columns 'x_*' --id sample --n-clusters 4
-  zcat data.csv.gz | gpu-consensus cluster - --n-clusters 4 --output - > labels.csv
+  cat data.csv | gpu-consensus cluster - --n-clusters 4 --output - > labels.csv
 """
 
 

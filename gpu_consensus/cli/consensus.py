@@ -21,7 +21,8 @@ examples:
   gpu-consensus consensus ensemble --n-clusters 4 --output labels.csv --seed 0
   gpu-consensus consensus survey.csv --columns colour,shape,size --n-clusters 3
   gpu-consensus consensus cells.h5ad --columns 'leiden_*' --n-clusters auto
-  gpu-consensus consensus ensemble --n-clusters 4 --method hac --option linkage=single
+  gpu-consensus consensus ensemble --n-clusters 4 --method hac \\
+    --option linkage=single
 """
 
 

@@ -20,7 +20,7 @@ TEXT = "Features to an ensemble of partitions, kept in a folder or a .npz file."
 EXAMPLES = """\
 examples:
   gpu-consensus generate data.csv --output ensemble --seed 0
-  gpu-consensus generate data.npy --n-partitions 200 --strategy rfs --output e.npz
+  gpu-consensus generate data.npy --n-partitions 200 --output ensemble.npz
 """
 _TABLES = (".csv", ".tsv", ".txt", ".gz", ".npy", ".parquet", ".json", ".html")
 
