@@ -142,6 +142,7 @@ ROOMS = (
     "methods",
     "select",
     "cluster",
+    "anndata",
     "estimator",
     "plot",
     "doctor",

@@ -61,7 +61,9 @@ def read_numbers(
     texts = [c for c in picked.kept if kinds[c] == "text"]
     if texts and picked.are_named:
         raise _not_a_number(where, layout, columns, texts[0])
+    empty = [c for c in picked.kept if kinds[c] == "empty" and not picked.are_named]
     kept = [c for c in picked.kept if kinds[c] in ("number", "mixed", "empty")]
+    kept = [c for c in kept if c not in empty]
     for c in kept:
         if kinds[c] == "mixed":
             raise _mixed(where, layout, columns, c)
@@ -75,6 +77,9 @@ def read_numbers(
     notes = told(source, layout, decimal, form)
     if texts:
         notes.append(_left_out(where, [_name(layout, c) for c in texts]))
+    if empty:
+        listed = ", ".join(repr(_name(layout, c)) for c in empty)
+        notes.append(f"{where}: nothing stands in {listed}, left out.")
     X, ids = _read(source, layout, kept, id_column, decimal, progress)
     kept_names = [names[c] for c in kept] if names else []
     if id_column is not None and ids is not None:
