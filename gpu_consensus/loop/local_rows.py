@@ -62,6 +62,8 @@ class LocalRows:
         self._previous: Any = None
         self._counts: Any = None
         self._absent: Any = None
+        # whether most objects are going to move, so that all are counted anew
+        self._restless = False
         # what the last exact step saves, in bins (A, size) of each range of objects
         self._gain_bins: list[Any] = []
         # careful seeding: the lowest score of each object so far, and who was drawn
@@ -80,6 +82,7 @@ class LocalRows:
         there = self.blocks.backend.to_device(first)
         self._stored = dict(enumerate(there))
         self._restarts = []
+        self._restless = True
 
     def _seeded(self, seeds: Seeds) -> Assignment:
         """Return the assignment (n,) that seeds stand for, on the host."""
@@ -98,6 +101,7 @@ class LocalRows:
         """Begin with assignments (R, n), there, whose counts are known, on the host."""
         backend = self.blocks.backend
         self._stored = {}
+        self._restless = False
         self._restarts = list(range(len(assignment)))
         self._current = assignment
         self._previous = backend.xp.empty(assignment.shape, assignment.dtype)
@@ -215,6 +219,10 @@ class LocalRows:
         if least_gain is not None:
             least = self.blocks.backend.to_device(least_gain[:, None])
         self._gain_bins = []
+        if self._restless:
+            self._counts[...] = 0
+            if self._absent is not None:
+                self._absent[...] = 0
         whole = self._previous
         for rows, codes in self.blocks.blocks(len(self._restarts)):
             before = self._current[:, rows]
@@ -222,14 +230,16 @@ class LocalRows:
                 after = self._assign(rows, codes, table, row_table)
             else:
                 after = self._exact(codes, table, stay, before, least)
-            self._count(rows, codes, before, after)
+            self._count(rows, codes, None if self._restless else before, after)
             moved += (before != after).sum(axis=1)
             if rows == slice(0, n_samples):
                 whole = after
             else:
                 whole[:, rows] = after
         self._previous, self._current = self._current, whole
-        return self._tally(self._current, self._counts, self._absent, moved)
+        tally = self._tally(self._current, self._counts, self._absent, moved)
+        self._restless = 2 * int(tally.moved.sum()) > whole.size
+        return tally
 
     def _exact(
         self,
