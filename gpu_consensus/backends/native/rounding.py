@@ -8,11 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.native.layout import Array, address, blank_table
-from gpu_consensus.backends.native.screening import (
-    MOST_APART,
-    SHARED_ROWS,
-    Plan,
-)
+from gpu_consensus.backends.native.screening import SHARED_ROWS, Plan
 from gpu_consensus.backends.native.threads import over, scratch
 
 
@@ -49,8 +45,12 @@ def fill_screen(
     plan: Plan,
     n_clusters: int,
     n_threads: int,
+    settles_apart: bool,
 ) -> Screen:
-    """Round a padded table (S, width) to small numbers."""
+    """Round a padded table (S, width) to small numbers.
+
+    With ``settles_apart`` doubts are settled restart by restart.
+    """
     n_restarts, width = len(plan.scale), table.shape[1]
     n_columns = n_restarts * n_clusters
     small = blank_table(int(plan.rows[-1]), plan.width, plan.entry, make=np.empty)
@@ -82,7 +82,7 @@ def fill_screen(
 
     over(fill, len(plan.parts), len(small) * n_columns // 4, n_threads)
     apart = None
-    if plan.distance.any() and n_clusters <= MOST_APART:
+    if settles_apart:
         apart = _apart(call, table, n_restarts, n_clusters, n_threads)
     return Screen(plan.parts, plan.rows, plan.raised, small, apart, plan.distance)
 

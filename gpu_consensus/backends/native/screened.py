@@ -81,7 +81,8 @@ class Screening:
         bounds = bound_table(call, rows, offsets, n_restarts, n_clusters, n_threads)
         if not has_room(bounds, shared):
             return 0
-        begin, plan = 0, plan_exact(rows, bounds, shared, n_clusters)
+        begin, settles_apart = 0, False
+        plan = plan_exact(rows, bounds, shared, n_clusters)
         if plan is None:
             begin = PROBE
             gaps, reach = _probe(
@@ -106,8 +107,12 @@ class Screening:
                 self._failures += 1
                 self.screened, self.undecided = PROBE, doubts[best]
                 return PROBE
+            total = doubts[best] / PROBE * n_samples
+            settles_apart = plan.settles_apart(n_clusters, total)
         self._failures = 0
-        screen = fill_screen(call, rows, offsets, plan, n_clusters, n_threads)
+        screen = fill_screen(
+            call, rows, offsets, plan, n_clusters, n_threads, settles_apart
+        )
         width, n_lookups = rows.shape[1], len(screen.parts)
         n_rows, small_width = screen.small.shape
         apart_width = 0 if screen.apart is None else screen.apart.shape[2]

@@ -27,6 +27,7 @@ _REACH = 65536 * 8  # bytes of a lookup that codes of 16 bits can name: GPC_STEP
 _ROUNDING = {1: 1.0002, 2: 1.04}  # 1 + 2 d of screen.c, by bytes of an entry
 _COST = {1: 0.42, 2: 0.55}  # of a column, in columns of float32: measured
 _IN_DOUBT = 45  # columns that a restart in doubt costs besides its own: measured
+_APART_PAYS = 256  # entries of a table laid apart for each restart in doubt: measured
 _MOST = 65535  # what 16 bits hold, of which sums use one of these fractions
 _BEYOND = 1.25  # how far sums of 16 bits reach, in those of the winners seen
 _LEAST_REACH = 2.0**-8  # and at least, in what sums might reach
@@ -96,6 +97,11 @@ class Plan(NamedTuple):
     def bearable(self, n_clusters: int) -> float:
         """Return how many restarts in doubt an object may leave, see below."""
         return bearable_doubts(len(self.scale), n_clusters, self.entry.itemsize)
+
+    def settles_apart(self, n_clusters: int, doubts: float) -> bool:
+        """Whether so many restarts in doubt pay for a table of each restart."""
+        entries = self.lowest.size * n_clusters
+        return n_clusters <= MOST_APART and doubts * _APART_PAYS > entries
 
     def cost(self, n_clusters: int, doubts: float) -> float:
         """Estimate what an object that leaves so many costs, in those of float32."""
