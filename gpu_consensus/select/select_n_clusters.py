@@ -137,10 +137,10 @@ def select_n_clusters(
     that were sampled are made dense. "cosine", sparse data and counts run, but how
     often the answer is right was measured for dense Euclidean features alone.
 
-    Known to fail: one curved piece is called structure; nested circles and moons need labels (make partitions
-    with many clusters, and pass them); parallel elongated clusters are split; a cluster
-    of a twentieth of the other may go unnoticed, in many dimensions most of all. Of
-    other uniform data, 5 to 13% is called structure.
+    Known to fail: one curved piece is called structure; nested circles and moons need
+    labels (make partitions with many clusters, and pass them); parallel elongated
+    clusters are split; a cluster of a twentieth of the other may go unnoticed, in many
+    dimensions most of all. Of other uniform data, 5 to 13% is called structure.
 
     *Labels.* Partitions that all cut one blob in the same way agree, too: agreement is
     not structure. S is the mean chance-corrected element-centric similarity of the
