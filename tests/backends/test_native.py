@@ -14,6 +14,7 @@ import pytest
 
 from gpu_consensus.backends.host_loops import compiled_loops
 from gpu_consensus.backends.native import library, loops, screening
+from gpu_consensus.backends.native.layout import as_protocol, blank_table
 from gpu_consensus.backends.native.backend import NativeBackend
 from gpu_consensus.backends.native.layout import as_protocol, blank_table
 from gpu_consensus.backends.numpy import NumpyBackend, smallest_unsigned
@@ -727,6 +728,19 @@ def test_two_values_are_decided_with_their_ties(
     found = backend.assign(codes, offsets, table.astype(np.float32))
     assert (backend._screening.screened, backend._screening.undecided) == (4096, 0)
     same(found, REFERENCE.assign(codes, offsets, table.astype(np.float32)))
+
+
+def test_memory_is_used_again_once_nobody_holds_it() -> None:
+    table = blank_table(3000, 100, make=np.empty)
+    place, view = table.ctypes.data, as_protocol(table, 10, 10)
+    del table
+    other = blank_table(3000, 100, make=np.empty)
+    assert other.ctypes.data != place
+    view[:] = 1
+    other[:] = 2
+    assert (view == 1).all()
+    del view
+    assert blank_table(3000, 100, make=np.empty).ctypes.data == place
 
 
 def test_signatures_are_those_of_the_sources() -> None:
