@@ -69,9 +69,11 @@ def screening_table(context: Context) -> Table:
     )
     table.notes = [
         f"kcc(utility='h'), n={n:,}, r={_R}, planted clusters with half of the labels "
-        "at random, CPU time of one thread, the least of several calls in turn; making the table "
-        "of small numbers is part of the time. Where too much stays in doubt, the call turns "
-        "to float32 by itself: then what its first objects left is shown."
+        "at random, CPU time of one thread, the least of several calls in turn; making "
+        "the table of small numbers is part of the time. Where too much stays in "
+        "doubt, the call turns to float32 by itself: then what its first objects left "
+        "is shown. Doubts are restarts of an object, or clusters of them where so few "
+        "are left that these are summed one by one."
     ]
     return table
 

@@ -14,7 +14,6 @@ import pytest
 
 from gpu_consensus.backends.host_loops import compiled_loops
 from gpu_consensus.backends.native import library, loops, screening
-from gpu_consensus.backends.native.layout import as_protocol, blank_table
 from gpu_consensus.backends.native.backend import NativeBackend
 from gpu_consensus.backends.native.layout import as_protocol, blank_table
 from gpu_consensus.backends.numpy import NumpyBackend, smallest_unsigned
