@@ -87,7 +87,7 @@ def count(
     else:
 
         def step(first: int, last: int) -> None:
-            memory, place = scratch(call.count_each_scratch(n_restarts))
+            memory, place = scratch(call.count_each_scratch(n_restarts, n_clusters))
             call.count_each(*given, first, last, n_samples, *moves, address(out), place)
             del memory
 
@@ -96,13 +96,15 @@ def count(
     if heavy is None:
         return
 
-    def add_absent(first: int, last: int) -> None:
-        call.count_absent(
-            *given, first, last, n_samples, *moves, address(heavy), address(absent)
-        )
+    room = call.count_each_scratch(n_restarts, n_clusters)
 
-    size_of = n_partitions * n_samples
-    over(add_absent, n_partitions, size_of, n_threads, parts=1)
+    def add_absent(first: int, last: int) -> None:
+        memory, place = scratch(room)
+        both = (address(heavy), address(absent), place)
+        call.count_absent(*given, first, last, n_samples, *moves, *both)
+        del memory
+
+    over(add_absent, n_partitions, one_by_one * n_partitions, n_threads, parts=1)
 
 
 def _moves(call: Any, n_threads: int, moves: tuple[Any, ...], n_samples: int) -> int:

@@ -21,6 +21,7 @@ from gpu_consensus.backends.native.screening import (
     Lookups,
     bound_table,
     has_room,
+    mostly_missing,
     plan_exact,
     plan_rounded,
     share_lookups,
@@ -73,6 +74,8 @@ class Screening:
             return 0
         if self.pause:
             self.pause -= 1
+            return 0
+        if mostly_missing(codes.array, offsets):
             return 0
         _, n_restarts, n_clusters = shape
         if self._shared is None or self._shared[0] is not offsets:
