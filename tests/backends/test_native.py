@@ -729,6 +729,19 @@ def test_two_values_are_decided_with_their_ties(
     same(found, REFERENCE.assign(codes, offsets, table.astype(np.float32)))
 
 
+def test_memory_is_used_again_once_nobody_holds_it() -> None:
+    table = blank_table(3000, 100, make=np.empty)
+    place, view = table.ctypes.data, as_protocol(table, 10, 10)
+    del table
+    other = blank_table(3000, 100, make=np.empty)
+    assert other.ctypes.data != place
+    view[:] = 1
+    other[:] = 2
+    assert (view == 1).all()
+    del view
+    assert blank_table(3000, 100, make=np.empty).ctypes.data == place
+
+
 def test_signatures_are_those_of_the_sources() -> None:
     sources = Path(library.__file__).parent.glob("*.c")
     text = "".join(file.read_text() for file in sources)
