@@ -15,8 +15,8 @@
 
 enum {
     LANES = GPC_VECTOR / 4,
-    LOOK = 64,  /* objects that tell whether labels are missing */
-    SPARSE = 2, /* labels to one that is present, from which on missing ones pay */
+    LOOK = 64,     /* objects that tell whether labels are missing */
+    SPARSE = 2,    /* labels to one that is present, from which on missing ones pay */
     LONGEST = 2048 /* objects of a tile */
 };
 
@@ -35,8 +35,8 @@ static int is_sparse(const gpc_labels* labels, int64_t size) {
     const int64_t looked = gpc_min(LOOK, size);
     int64_t present = 0;
     for (int64_t i = 0; i < labels->n_partitions; ++i) {
-        const void* line = gpc_codes_at(labels->codes, labels->code_size,
-                                        i * labels->stride);
+        const void* line =
+            gpc_codes_at(labels->codes, labels->code_size, i * labels->stride);
         const int64_t missing = labels->offsets[i + 1] - labels->offsets[i] - 1;
         for (int64_t t = 0; t < looked; ++t)
             present += gpc_code(line, labels->code_size, t) != missing;
@@ -78,8 +78,7 @@ GPC_INLINE void sum_listed(const gpc_labels* labels, const int64_t code_size,
             const int64_t t = list[x];
             const int64_t row = top + gpc_code(line, code_size, t) * width;
             add_row(scoring->table + row, width, sums + t * width);
-            if (factors)
-                add_row(scoring->row_table + row, width, factors + t * width);
+            if (factors) add_row(scoring->row_table + row, width, factors + t * width);
         }
     }
 }
@@ -242,8 +241,8 @@ GPC_API void gpc_assign(const void* codes, int64_t code_size, int64_t stride,
         assignment, cluster_size, line,    best,       gap,   own,        price};
     gpc_labels labels = {codes, code_size, stride, offsets, n_partitions};
     const int64_t tile = tile_of(width, offsets[n_partitions]);
-    const int may_skip = adds_nothing(&labels, table, width) &&
-                         adds_nothing(&labels, row_table, width);
+    const int may_skip =
+        adds_nothing(&labels, table, width) && adds_nothing(&labels, row_table, width);
     uint16_t* list = (uint16_t*)(void*)(scratch + 2 * (tile + 1) * width);
     for (int64_t first = begin; first < end; first += tile) {
         labels.codes = gpc_codes_at(codes, code_size, first);

@@ -465,11 +465,10 @@ static void add_lists(const gpc_labels* labels, int64_t first, int64_t last,
             const int is_last = q == m->n_restarts - 1 && stop == n_samples;
             if (list.number <= BLOCK - LOOK && !is_last) continue;
             if (weight)
-                labels->code_size == 1
-                    ? add_absent(labels, 1, first, last, &list, weight, columns, change,
-                                 out)
-                    : add_absent(labels, 2, first, last, &list, weight, columns, change,
-                                 out);
+                labels->code_size == 1 ? add_absent(labels, 1, first, last, &list,
+                                                    weight, columns, change, out)
+                                       : add_absent(labels, 2, first, last, &list,
+                                                    weight, columns, change, out);
             else
                 labels->code_size == 1
                     ? add_each(labels, 1, first, last, &list, columns, change, out)
