@@ -33,6 +33,7 @@ SUITES = {
     "speed": ".speed",
     "methods": ".methods",
     "select-k": ".select_k",
+    "scale": ".scale",
 }
 """Name of a suite and its module."""
 

@@ -27,6 +27,7 @@ from gpu_consensus.backends.native.layout import (
     check_offsets,
     dense,
     lines,
+    place_of,
 )
 from gpu_consensus.backends.native.library import load
 from gpu_consensus.backends.native.threads import over, scratch
@@ -37,6 +38,7 @@ UTILITIES = ("c", "h", "cos")
 """What ``prices`` knows, as in prices.c."""
 LINKAGES = ("average", "sum", "single", "complete")
 """What ``merges`` knows, as in merge.c."""
+_SWEPT = 1 << 26  # lookups of a call
 _MERGES = 256  # in one call, so that a bar moves and an interrupt is heard
 
 
@@ -130,21 +132,26 @@ def ipc_sweep(
     weights = dense("weights", weights, np.float64, (n_partitions,))
     marginal = dense("marginal", marginal, np.float64, (n_rows,))
     score = np.empty(n_clusters)
-    moved: int = load().call.sweep(
-        known.address,
-        known.itemsize,
-        known.stride,
-        address(offsets),
-        n_partitions,
-        n_samples,
-        address(weights),
-        address(marginal),
-        bool(complete),
-        address(assignment),
-        assignment.itemsize,
-        n_clusters,
-        *map(address, (counts, sizes, members, score)),
-    )
+    numbers = tuple(map(address, (counts, sizes, members, score)))
+    moved = 0
+    # in parts, between which signals are heard
+    step = max(1, _SWEPT // (n_partitions * n_clusters))
+    for begin in range(0, n_samples, step):
+        moved += load().call.sweep(
+            known.address + begin * known.itemsize,
+            known.itemsize,
+            known.stride,
+            address(offsets),
+            n_partitions,
+            min(step, n_samples - begin),
+            address(weights),
+            address(marginal),
+            bool(complete),
+            place_of(assignment) + begin * assignment.itemsize,
+            assignment.itemsize,
+            n_clusters,
+            *numbers,
+        )
     return moved
 
 
