@@ -27,12 +27,10 @@ from gpu_consensus.loop.local_rows import LocalRows
 from gpu_consensus.loop.merging import merge_cells
 from gpu_consensus.loop.rows import Tally
 from gpu_consensus.loop.rule import Rule, tables_of
-from gpu_consensus.loop.searching import Searching
+from gpu_consensus.loop.searching import POPULATION, Searching
 from gpu_consensus.loop.settling import add_cells
 from gpu_consensus.util.checks import FloatArray, IntArray
 
-POPULATION = 10
-"""Answers that a generation begins with; further starts compete at the end."""
 MOST_OBJECTS = 200_000
 """Search beyond looks at a sample of so many objects."""
 _CELLS = 4  # per cluster, that are kept of an overlay
@@ -126,8 +124,9 @@ class Search:
         after_generation : callable, optional
             Called with the answers after every generation.
         """
-        first = Answers(answers.assignment[:POPULATION], answers.objective[:POPULATION])
-        rest = Answers(answers.assignment[POPULATION:], answers.objective[POPULATION:])
+        end = state.n_evolving
+        first = Answers(answers.assignment[:end], answers.objective[:end])
+        rest = Answers(answers.assignment[end:], answers.objective[end:])
         population = self._chosen(first, self._fittest(first))
         if not state.best:
             state.best.append(float(population.objective[0]))
@@ -156,6 +155,7 @@ class Search:
             state.with_partitions = state.useful or not falls
             state.n_children += len(children.objective)
             state.generation += 1
+            state.n_evolving = len(population.objective)
             after_generation(self.joined([population, rest]))
         everything = self.joined([population, rest])
         order = np.argsort(everything.objective, kind="stable")
