@@ -36,7 +36,7 @@ SUITES = {
 }
 """Name of a suite and its module."""
 
-_PATHS = ("--data-dir", "--output", "--markdown", "--picture", "--with")
+_PATHS = ("--data-dir", "--output", "--markdown", "--picture")
 _PROG = f"python -m {__package__}"
 
 

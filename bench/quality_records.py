@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,25 +34,17 @@ class Records:
     ----------
     path : Path or None
         None: only in memory.
-    others : sequence of Path
-        Files of other runs, read only; where both have one, that of ``path`` counts.
     sessions : list of dict
     found : dict
         Measurements by key.
     """
 
     path: Path | None = None
-    others: Sequence[Path] = ()
     sessions: list[Record] = field(default_factory=list)
     found: dict[Key, Record] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Read what the files hold."""
-        for path in self.others:
-            lines = path.read_bytes().splitlines(keepends=True)
-            if lines and not lines[-1].endswith(b"\n"):
-                lines.pop()
-            self._take_all("--with", path, lines)
+        """Read what the file holds."""
         if self.path is None or not self.path.exists():
             return
         lines = self.path.read_bytes().splitlines(keepends=True)
@@ -61,15 +53,12 @@ class Records:
             with self.path.open("r+b") as file:
                 file.truncate(whole)
             lines.pop()
-        self._take_all("--output", self.path, lines)
-
-    def _take_all(self, option: str, path: Path, lines: Sequence[bytes]) -> None:
         for number, line in enumerate(lines, 1):
             try:
                 self._take(json.loads(line))
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(
-                    f"{option} {str(path)!r} is not a file of this benchmark "
+                    f"--output {str(self.path)!r} is not a file of this benchmark "
                     f"(line {number}: {error!r}); give another name."
                 ) from error
 
@@ -85,6 +74,12 @@ class Records:
         if self.path is not None:
             with self.path.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(json.dumps(record, allow_nan=False) + "\n")
+
+    def take_all(self, path: Path) -> None:
+        """Take what another file holds; what it has as well replaces what was there."""
+        other = Records(path)
+        self.sessions += other.sessions
+        self.found |= other.found
 
     def of(self, part: str) -> Iterator[Record]:
         """Yield the measurements of a part."""

@@ -43,7 +43,7 @@ from gpu_consensus.select.result import Selection
 from gpu_consensus.select.select_n_clusters import select_n_clusters
 
 if TYPE_CHECKING:
-    from gpu_consensus import plot
+    from gpu_consensus import anndata, plot
     from gpu_consensus.estimator import ConsensusClustering
 
 __version__ = "0.1.0"
@@ -56,6 +56,7 @@ __all__ = [
     "Ensemble",
     "Selection",
     "Utility",
+    "anndata",
     "auto",
     "best",
     "borda",
@@ -106,6 +107,10 @@ def __getattr__(name: str) -> Any:
         import gpu_consensus.plot as plot
 
         return plot
+    if name == "anndata":
+        import gpu_consensus.anndata as anndata
+
+        return anndata
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
