@@ -33,6 +33,7 @@ from gpu_consensus.data_files.source import Source
 from gpu_consensus.util.memory import check_memory
 from gpu_consensus.util.progress import progress_bar
 
+_QUICK = 1 << 24  # bytes that are read before a person wonders
 _UNIT = "\x1f"  # parts cells that stood in quotes; no text has it
 
 
@@ -161,7 +162,8 @@ def _read(
     above = layout.n_above
     line = 0
     name = f"reading {source.where}"
-    with progress_bar(progress, name, source.size, of_bytes=True) as advance:
+    shown = progress and (source.size is None or source.size > _QUICK)
+    with progress_bar(shown, name, source.size, of_bytes=True) as advance:
         for block in source.blocks(advance=advance):
             text, before = block, line
             line += block.count("\n") + (not block.endswith("\n"))
