@@ -134,7 +134,8 @@ def _id_column(
         may = kinds[c] in ("text", "mixed") or whole
         if may and (is_index or is_id_name(name)) and _differ(columns[c], whole):
             return c
-    may = 0 in among and kinds[0] in ("text", "mixed") and len(kinds) > 1
+    words = sum(not looks_like_number(cell) for cell in columns[0])
+    may = 0 in among and 2 * words >= len(columns[0]) and len(kinds) > 1
     return 0 if may and _differ(columns[0], False) else None
 
 
