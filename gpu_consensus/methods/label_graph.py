@@ -35,6 +35,7 @@ _MANY = 5000  # objects up to which that matrix is quickly made
 _ENTRY_BYTES = 48  # of a label of an object: in rows, in columns, and while made
 _RANK = 1e-10  # eigenvalues below this share of the largest are rounding
 _BITS = 33  # of a term of a sum over objects
+_SUMS = 1 << 23  # bytes for sums over the labels of some objects at a time
 _CHUNK = 1 << 13  # objects whose labels are compared at a time: they stay in the cache
 
 
@@ -106,7 +107,8 @@ def object_sums(
     table = np.zeros((int(ens.offsets[-1]), 1, values.shape[1]))
     table[labels.table_rows, 0] = values
     there = backend.to_device(table)
-    blocks = CodeBlocks(backend, codes, ens.offsets, task.memory_limit)
+    limit = min(_SUMS, task.memory_limit or _SUMS)  # they are copied a few times
+    blocks = CodeBlocks(backend, codes, ens.offsets, limit)
     for _, some in blocks.blocks(values.shape[1]):
         yield backend.to_host(backend.scores(some, ens.offsets, there))[:, 0]
 
