@@ -51,20 +51,26 @@ def estimate(n_samples: int, trial: Trial) -> Estimate:
     sizes = [n_more] if n_more == n_samples else [n_more // _LESS, n_more]
     order = np.random.default_rng(0).permutation(n_samples)
     held = _held_now()
-    times, peaks = [], []
+    times, peaks, busy = [], [], []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a part; the whole may give none
         trial(np.sort(order[: min(200, n_samples)]))  # what is only done once
         for size in sizes:
             tracemalloc.start()
+            began = time.process_time()
             try:
                 times.append(trial(np.sort(order[:size])))
                 peaks.append(tracemalloc.get_traced_memory()[1])
+                busy.append(time.process_time() - began)
             finally:
                 tracemalloc.stop()
     seconds = {
         name: _at(n_samples, sizes, [one[name] for one in times]) for name in times[-1]
     }
+    # work grows as the time of the processor does, which other programs do not change
+    now = sum(times[-1].values()) * _at(n_samples, sizes, busy) / max(busy[-1], 1e-9)
+    share = now / max(sum(seconds.values()), 1e-9)
+    seconds = {name: share * value for name, value in seconds.items()}
     peak = _SPARE * _at(n_samples, sizes, [float(one) for one in peaks])
     return Estimate(seconds, max(_most_held(), held + int(peak)), tuple(sizes))
 

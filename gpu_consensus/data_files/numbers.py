@@ -33,6 +33,7 @@ from gpu_consensus.data_files.source import Source
 from gpu_consensus.util.memory import check_memory
 from gpu_consensus.util.progress import progress_bar
 
+_QUICK = 1 << 24  # bytes that are read before a person wonders
 _UNIT = "\x1f"  # parts cells that stood in quotes; no text has it
 
 
@@ -133,7 +134,8 @@ def _id_column(
         may = kinds[c] in ("text", "mixed") or whole
         if may and (is_index or is_id_name(name)) and _differ(columns[c], whole):
             return c
-    may = 0 in among and kinds[0] in ("text", "mixed") and len(kinds) > 1
+    words = sum(not looks_like_number(cell) for cell in columns[0])
+    may = 0 in among and 2 * words >= len(columns[0]) and len(kinds) > 1
     return 0 if may and _differ(columns[0], False) else None
 
 
@@ -161,7 +163,8 @@ def _read(
     above = layout.n_above
     line = 0
     name = f"reading {source.where}"
-    with progress_bar(progress, name, source.size, of_bytes=True) as advance:
+    shown = progress and (source.size is None or source.size > _QUICK)
+    with progress_bar(shown, name, source.size, of_bytes=True) as advance:
         for block in source.blocks(advance=advance):
             text, before = block, line
             line += block.count("\n") + (not block.endswith("\n"))
