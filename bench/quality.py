@@ -217,7 +217,7 @@ def tables_of(plan: Plan, records: Records) -> list[Table]:
     """Return all tables that can be made of the records."""
     tables: list[Table] = []
     features = list(records.of("features"))
-    for use in ("hold", "decide"):
+    for use in ("fresh", "hold", "decide"):
         tables += feature_tables(features, use)
     tables += label_tables(list(records.of("labels")))
     tables += regret_tables(list(records.of("regret")), read_best())

@@ -131,6 +131,7 @@ ROOMS = (
     "util",
     "backends",
     "ensemble",
+    "data_files",
     "loop",
     "result",
     "metrics",

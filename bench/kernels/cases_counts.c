@@ -34,7 +34,7 @@ static void rows_part(world* w, int64_t first, int64_t last, char* scratch) {
     gpc_count_rows(CODES, first, last, w->s.n_samples, MOVES, w->counts, scratch);
 }
 
-static int64_t each_room(const world* w) { return (void)w, gpc_count_each_scratch(); }
+static int64_t each_room(const world* w) { return gpc_count_each_scratch(w->columns); }
 
 static void each_part(world* w, int64_t first, int64_t last, char* scratch) {
     gpc_count_each(CODES, first, last, w->s.n_samples, MOVES, w->counts, scratch);
@@ -49,8 +49,8 @@ static int prepare_absent(world* w) {
 }
 
 static void absent_part(world* w, int64_t first, int64_t last, char* scratch) {
-    (void)scratch;
-    gpc_count_absent(CODES, first, last, w->s.n_samples, MOVES, w->weight, w->total);
+    gpc_count_absent(CODES, first, last, w->s.n_samples, MOVES, w->weight, w->total,
+                     scratch);
 }
 
 static int prepare_found(world* w) {
@@ -157,8 +157,8 @@ const kernel_case count_cases[] = {
     COUNT("count_each", "all", ALL, prepare_count, each_room, each_part),
     COUNT("count_each", "half-moved", SOME, prepare_count, each_room, each_part),
     COUNT("count_each", "few-moved", FEW, prepare_count, each_room, each_part),
-    COUNT("count_absent", "all", ALL, prepare_absent, nothing, absent_part),
-    COUNT("count_absent", "half-moved", SOME, prepare_absent, nothing, absent_part),
+    COUNT("count_absent", "all", ALL, prepare_absent, each_room, absent_part),
+    COUNT("count_absent", "half-moved", SOME, prepare_absent, each_room, absent_part),
     FOUND("all", ALL),
     FOUND("half-moved", SOME),
     FOUND("few-moved", FEW),

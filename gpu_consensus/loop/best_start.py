@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.numpy import smallest_unsigned
-from gpu_consensus.backends.protocol import Codes
+from gpu_consensus.backends.protocol import Backend, Codes
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.checkpoint import Checkpoint
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.lloyd import fill_empty
 from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.rows import Rows, Seeds
 from gpu_consensus.loop.rule import Rule, tables_of
 from gpu_consensus.loop.saved_state import check_state
-from gpu_consensus.loop.search import MOST_OBJECTS, Answers, Search
+from gpu_consensus.loop.search import MOST_OBJECTS, Answers, Search, joined
 from gpu_consensus.loop.searching import n_generations
 from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.loop.starts import Starts
-from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray, IntArray
 from gpu_consensus.util.progress import Advance
 from gpu_consensus.util.weights import useful_partitions
@@ -45,11 +43,8 @@ class Sample(NamedTuple):
     marginals: IntArray
 
 
-def take_sample(ensemble: Ensemble, objects: npt.NDArray[np.intp]) -> Sample:
-    """Return some objects of an ensemble, on the host."""
-    codes = np.empty((ensemble.n_partitions, len(objects)), dtype=ensemble.codes.dtype)
-    for row, given in zip(codes, ensemble.codes, strict=True):
-        row[:] = to_host(given)[objects]
+def take_sample(ensemble: Ensemble, codes: Codes) -> Sample:
+    """Return some objects of an ensemble by their codes (r, m), on the host."""
     marginals = [
         np.bincount(row, minlength=k + 1)
         for row, k in zip(codes, ensemble.n_labels.tolist(), strict=True)
@@ -62,8 +57,10 @@ class BestStart:
 
     Parameters
     ----------
-    rows : LocalRows
+    rows : Rows
         All objects; left with the winner as their one restart.
+    backend : Backend
+        What makes tables, and works on a sample.
     ensemble : Ensemble
     rule : Rule
     weights : ndarray of shape (r,)
@@ -74,11 +71,13 @@ class BestStart:
     together : int
         Restarts that may share a table.
     n_threads : int
+    memory_limit : int, optional
     """
 
     def __init__(
         self,
-        rows: LocalRows,
+        rows: Rows,
+        backend: Backend,
         ensemble: Ensemble,
         rule: Rule,
         weights: FloatArray,
@@ -88,17 +87,20 @@ class BestStart:
         *,
         together: int,
         n_threads: int,
+        memory_limit: int | None = None,
     ) -> None:
-        self.all_rows, self.all_rule = rows, rule
+        self.all_rows, self.all_rule, self.backend = rows, rule, backend
         self.options, self.saved, self.seed = options, saved, seed
         self.labelled = np.delete(np.arange(ensemble.n_samples), rows.skip)
         self.sample: npt.NDArray[np.intp] | None = None
         self.ensemble: Ensemble | Sample = ensemble
-        self.rows, self.rule = rows, rule
+        self.rows: Rows = rows
+        self.rule = rule
         if len(self.labelled) > MOST_OBJECTS and rule.restricted is not None:
-            self._draw_sample(ensemble, rule.restricted)
+            self._draw_sample(ensemble, rule, memory_limit)
         self.search = Search(
             self.rows,
+            backend,
             self.rule,
             ensemble.n_labels,
             useful_partitions(ensemble.n_labels, weights),
@@ -116,7 +118,7 @@ class BestStart:
         self.state = saved.searching = fresh if kept is None else kept
 
     def _draw_sample(
-        self, ensemble: Ensemble, restricted: Callable[[Any], Rule]
+        self, ensemble: Ensemble, rule: Rule, memory_limit: int | None
     ) -> None:
         """Go on with a sample of the objects, drawn by the seed."""
         key = (*self.seed.spawn_key, 2**31 - 1)
@@ -125,24 +127,20 @@ class BestStart:
         )
         chosen = rng.choice(self.labelled, MOST_OBJECTS, replace=False, shuffle=False)
         self.sample = np.sort(chosen)
-        self.ensemble = take_sample(ensemble, self.sample)
-        self.rule = restricted(self.ensemble)
-        blocks = self.all_rows.blocks
+        codes = self.all_rows.codes(self.sample)
+        self.ensemble = take_sample(ensemble, codes)
+        assert rule.restricted is not None
+        self.rule = rule.restricted(self.ensemble)
         self.rows = LocalRows(
-            CodeBlocks(
-                blocks.backend,
-                self.ensemble.codes,
-                self.ensemble.offsets,
-                blocks.memory_limit,
-            ),
+            CodeBlocks(self.backend, codes, ensemble.offsets, memory_limit),
             self.all_rows.n_clusters,
             np.empty(0, dtype=np.intp),
-            hashed=self.all_rows.hashed,
+            hashed=not rule.monotone,
         )
 
     def find(self, advance: Advance) -> Starts:
         """Return the start that is left, whose assignment is in ``rows``."""
-        answers = self._begun()
+        (answers,) = self.search.keep(self._begun())
         advance(1, f"starts, F {answers.objective.min():.6g}")
         self._save(answers, force=True)
 
@@ -153,11 +151,11 @@ class BestStart:
 
         answers = self.search.evolve(answers, self.state, self.seed, after_generation)
         starts = Starts.fresh(1)
+        self.search.keep(answers.chosen(np.arange(1)))
         if self.sample is None:
-            self.all_rows.start(answers.assignment[:1])
             starts.objective[:] = answers.objective[:1]
         else:
-            starts.objective[:] = self._assign_all(answers.assignment[:1])
+            starts.objective[:] = self._assign_all()
         return starts
 
     def details(self) -> dict[str, Any]:
@@ -176,16 +174,15 @@ class BestStart:
 
     def _begun(self) -> Answers:
         """Return the answers to begin with: saved, given, merged or seeded ones."""
-        backend, options = self.rows.blocks.backend, self.options
+        options = self.options
         if self.saved.state is not None:
             state = self.saved.state
             check_state(
                 self.saved.path, state, self.rows, self.rule, self.search.together
             )
-            return Answers(backend.to_device(state.assignment), state.objective)
+            return Answers(list(range(len(state.objective))), state.objective)
         if not isinstance(options.init, str):
-            given = self._encoded(options.init)
-            return self.search.look_around(backend.to_device(given))
+            return self.search.look_around(self._encoded(options.init))
         seeds = self.seed.spawn(options.n_init)
         if options.init in MERGED:
             merged = self.search.starts(seeds)
@@ -193,37 +190,31 @@ class BestStart:
                 return merged
             # before the others, so that it is among those that evolve
             extra = self._encoded(options.also())
-            return self.search.joined(
-                [self.search.look_around(backend.to_device(extra)), merged]
-            )
+            return joined([self.search.look_around(extra), merged])
         seeded = seed_starts(
             options.init,
             cast(Ensemble, self.ensemble),
             self.rows,
-            backend,
+            self.backend,
             self.rule,
             self.search.useful,
             self.search.labelled,
             self.rows.n_clusters,
             seeds,
         )
-        self.rows.start(seeded)
-        everyone = list(range(len(seeded)))
-        self.rows.take(everyone)
-        return self.search.look_around(self.rows.held(everyone))
+        return self.search.look_around(seeded)
 
     def _encoded(self, labels: Any) -> npt.NDArray[Any]:
         """Return an assignment (1, m) of the objects that are searched."""
         n_clusters, skip = self.rows.n_clusters, self.all_rows.skip
-        n_samples = self.all_rows.blocks.n_samples
+        n_samples = self.all_rows.n_samples
         assignment = encode_init(labels, n_samples, n_clusters)
         assignment[:, skip] = n_clusters
         return assignment if self.sample is None else assignment[:, self.sample]
 
-    def _assign_all(self, assignment: Any) -> FloatArray:
+    def _assign_all(self) -> FloatArray:
         """Put all objects where the winner of the sample would; return the cost."""
-        rows, backend = self.all_rows, self.all_rows.blocks.backend
-        self.rows.start(assignment)
+        rows, backend = self.all_rows, self.backend
         tally = self.rows.take([0])
         table, row_table = tables_of(
             backend,
@@ -234,9 +225,8 @@ class BestStart:
             tally.absent_there,
             smoothed=True,
         )
-        kind = smallest_unsigned(rows.n_clusters)
-        shape = (1, rows.blocks.n_samples)
-        rows.start(np.full(shape, rows.n_clusters, dtype=kind))
+        nobody = np.empty(0, dtype=np.intp)
+        rows.start([Seeds(nobody, nobody)])
         rows.take([0])
         tally = rows.step(table, row_table)
         fill_empty(rows, backend.xp, [0], tally, table, row_table)
@@ -247,5 +237,4 @@ class BestStart:
             return
         starts = Starts.fresh(len(answers.objective))
         starts.objective[:] = answers.objective
-        self.rows.start(answers.assignment)
         self.saved.save(starts, self.rows, force=force)

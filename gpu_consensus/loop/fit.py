@@ -22,10 +22,11 @@ from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.exact_step import Refining, refine
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.rows import Rows
 from gpu_consensus.loop.rule import Rule, tables_of
 from gpu_consensus.loop.saved_state import check_state
 from gpu_consensus.loop.seeding import NAMES as INITS
-from gpu_consensus.loop.seeding import encode_init, seed_starts
+from gpu_consensus.loop.seeding import Everyone, encode_init, seed_starts
 from gpu_consensus.loop.starts import Starts
 from gpu_consensus.util.checks import (
     FloatArray,
@@ -182,11 +183,12 @@ def fit(
         )
         seed = seed_sequence(saved.random_state)
         threads = n_threads(n_jobs)
-        together = _together(rows, memory_limit)
+        together = _together(ensemble, n_clusters, memory_limit)
         best = None
         if options.searches and n_clusters > 1:
             best = BestStart(
                 rows,
+                backend,
                 ensemble,
                 rule,
                 weights,
@@ -195,6 +197,7 @@ def fit(
                 seed,
                 together=together,
                 n_threads=threads,
+                memory_limit=memory_limit,
             )
         parts = options.n_init if best is None else best.state.most + 2
         with progress_bar(progress, method, parts) as advance:
@@ -205,7 +208,15 @@ def fit(
             else:
                 with stage("seeding"):
                     starts = _first(
-                        rows, rule, ensemble, weights, options, saved, seed, together
+                        rows,
+                        backend,
+                        rule,
+                        ensemble,
+                        weights,
+                        options,
+                        saved,
+                        seed,
+                        together,
                     )
             if best is not None:
                 details |= best.details()
@@ -233,27 +244,30 @@ def fit(
             with stage("refine"):
                 details |= _refine(
                     rows,
+                    backend,
                     rule,
                     starts,
                     options,
                     saved,
+                    ensemble.n_partitions,
                     math.ceil(refine_cost),
                     threads,
                     advance,
                 )
             saved.save(starts, rows, force=True)
-        return _end(rows, rule, starts, details)
+        return _end(rows, backend, rule, starts, details)
 
 
-def _together(rows: LocalRows, memory_limit: int | None) -> int:
+def _together(ensemble: Ensemble, n_clusters: int, memory_limit: int | None) -> int:
     """Return how many restarts may share a table within the working memory."""
     limit = _TABLE_MEMORY if memory_limit is None else memory_limit
-    one = 32 * int(rows.blocks.offsets[-1]) * rows.n_clusters
+    one = 32 * int(ensemble.offsets[-1]) * n_clusters
     return max(1, limit // one)
 
 
 def _first(
-    rows: LocalRows,
+    rows: Rows,
+    backend: Backend,
     rule: Rule,
     ensemble: Ensemble,
     weights: FloatArray,
@@ -283,10 +297,10 @@ def _first(
             options.init,
             ensemble,
             rows,
-            rows.blocks.backend,
+            backend,
             rule,
             useful_partitions(ensemble.n_labels, weights),
-            np.delete(np.arange(n_samples), rows.skip),
+            Everyone(n_samples, rows.skip),
             n_clusters,
             seed.spawn(options.n_init),
         )
@@ -295,11 +309,13 @@ def _first(
 
 
 def _refine(
-    rows: LocalRows,
+    rows: Rows,
+    backend: Backend,
     rule: Rule,
     starts: Starts,
     options: LoopOptions,
     saved: Checkpoint,
+    n_partitions: int,
     cost: int,
     threads: int,
     advance: Advance,
@@ -317,7 +333,7 @@ def _refine(
         joint, alone = 0, options.max_iter
         if options.refine == "auto":
             alone = -(-4 * max(_FEW_STEPS, longest) // cost)
-            lookups = n_restarts * rows.n_clusters * rows.blocks.codes.size
+            lookups = n_restarts * rows.n_clusters * rows.n_samples * n_partitions
             if lookups * cost <= _SMALL:
                 joint = _FEW_STEPS
         saved.refining = [
@@ -340,7 +356,7 @@ def _refine(
             winner.least_gain = together.least_gain.copy()
         refine(
             rows,
-            rows.blocks.backend,
+            backend,
             rule,
             starts,
             state,
@@ -357,12 +373,13 @@ def _refine(
     }
 
 
-def _end(rows: LocalRows, rule: Rule, starts: Starts, details: dict[str, Any]) -> Ended:
+def _end(
+    rows: Rows, backend: Backend, rule: Rule, starts: Starts, details: dict[str, Any]
+) -> Ended:
     q = starts.winner()
     labels = rows.labels(q).astype(np.int32)
     labels[rows.skip] = -1
     tally = rows.take([q])
-    backend = rows.blocks.backend
     table, row_table = tables_of(
         backend,
         rule,

@@ -12,7 +12,8 @@ from gpu_consensus.backends.numpy import smallest_unsigned
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts, Table
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.hashing import hash_assignments
-from gpu_consensus.loop.rows import Seeds, Tally
+from gpu_consensus.loop.overlays import Overlays
+from gpu_consensus.loop.rows import Overlay, Seeds, Tally
 from gpu_consensus.util.arrays import to_host
 
 GAIN_BINS = 1 << 15
@@ -47,6 +48,7 @@ class LocalRows:
         hashed: bool = False,
     ) -> None:
         self.blocks = blocks
+        self.n_samples = blocks.n_samples
         self.n_clusters = n_clusters
         self.skip = skip
         self.hashed = hashed
@@ -54,6 +56,7 @@ class LocalRows:
         self._weighs_absent = absent_weight is not None
         self._absent_weight = blocks.per_range(absent_weight)
         self._is_skipped = blocks.per_range(self._skipped() if skip.size else None)
+        self._overlays = Overlays(blocks, n_clusters, self._assignment)
         # assignments (n,) of the restarts that are not at work, by restart
         self._stored: dict[int, Assignment] = {}
         # those at work: assignments (A, n) and counts
@@ -73,12 +76,33 @@ class LocalRows:
         skipped[self.skip] = True
         return skipped
 
-    def start(self, first: Sequence[Seeds] | Assignment) -> None:
+    def start(self, first: Sequence[Seeds] | Assignment) -> list[int]:
         """See :class:`Rows`."""
         if isinstance(first, list):
             first = np.stack([self._seeded(seeds) for seeds in first])
         there = self.blocks.backend.to_device(first)
-        self._stored = dict(enumerate(there))
+        numbers = self._next(len(there))
+        self._stored.update(zip(numbers, there, strict=True))
+        return numbers
+
+    def _next(self, number: int) -> list[int]:
+        known = len(self._stored) + len(self._restarts)
+        return list(range(known, known + number))
+
+    def keep(self, restarts: list[int]) -> None:
+        """See :class:`Rows`."""
+        self._overlays.forget()
+        kept = {}
+        for new, q in enumerate(restarts):
+            row = self._assignment(q)
+            kept[new] = row.copy() if q in self._restarts else row
+        self._stored, self._restarts = kept, []
+        self._current = self._previous = self._counts = self._absent = None
+
+    def _leave(self) -> None:
+        """Put no restart to work."""
+        for a, q in enumerate(self._restarts):
+            self._stored[q] = self._current[a]
         self._restarts = []
 
     def _seeded(self, seeds: Seeds) -> Assignment:
@@ -92,56 +116,12 @@ class LocalRows:
         row[seeds.objects] = seeds.clusters
         return row
 
-    def place(
-        self, assignment: Assignment, counts: Counts, absent: Counts | None
-    ) -> Tally:
-        """Begin with assignments (R, n), there, whose counts are known, on the host."""
-        backend = self.blocks.backend
-        self._stored = {}
-        self._restarts = list(range(len(assignment)))
-        self._current = assignment
-        self._previous = backend.xp.empty(assignment.shape, assignment.dtype)
-        self._counts = backend.to_device(counts)
-        self._absent = None if absent is None else backend.to_device(absent)
-        return self.take(self._restarts)
-
-    def held(self, restarts: list[int]) -> Assignment:
-        """Return the assignments of restarts at work, (m, n), where they are."""
-        places = [self._restarts.index(q) for q in restarts]
-        found: Assignment = self._current[places]
-        return found
-
-    def count_cells(
-        self, cells: Assignment, n_cells: int
-    ) -> tuple[Counts, Counts | None]:
-        """Count groupings (R, n) other than those at work; n_cells means none.
-
-        Returns the counts (S, R, n_cells) and the absent weights, on the host.
-        """
-        blocks, xp = self.blocks, self.blocks.backend.xp
-        counts, absent = blocks.zeros(len(cells), n_cells), None
-        if self._weighs_absent:
-            shape = (len(blocks.codes), len(cells), n_cells)
-            absent = xp.zeros(shape, dtype=np.int64)
-        for rows, codes in blocks.blocks(len(cells)):
-            blocks.backend.count(
-                codes,
-                blocks.offsets,
-                None,
-                cells[:, rows],
-                counts,
-                self._absent_weight(rows),
-                absent,
-            )
-        return tuple(blocks.backend.to_host(counts, absent))
-
     def take(self, restarts: list[int]) -> Tally:
         """See :class:`Rows`."""
         xp = self.blocks.backend.xp
         known = self._restarts
         if not known or not set(restarts) <= set(known):
-            for a, q in enumerate(known):
-                self._stored[q] = self._current[a]
+            self._leave()
             stored = [self._stored.pop(q) for q in restarts]
             shape = (len(stored), self.blocks.n_samples)
             self._current = xp.empty(shape, stored[0].dtype)
@@ -210,6 +190,7 @@ class LocalRows:
     ) -> Tally:
         """See :class:`Rows`."""
         xp, n_samples = self.blocks.backend.xp, self.blocks.n_samples
+        self._overlays.forget()
         moved = xp.zeros(len(self._restarts), dtype=np.int64)
         least = None
         if least_gain is not None:
@@ -307,6 +288,7 @@ class LocalRows:
     def _change(self, places: list[int], after: Assignment) -> Tally:
         """Give some restarts at work other assignments (m, n); return their tally."""
         backend, xp = self.blocks.backend, self.blocks.backend.xp
+        self._overlays.forget()
         before = self._current[places]
         counts = xp.ascontiguousarray(self._counts[:, places])
         absent = None
@@ -378,6 +360,80 @@ class LocalRows:
         self._drawn.append(l)
         return l, to_host(self.blocks.codes[:, l])
 
+    def cells(self, overlays: Sequence[Overlay]) -> list[npt.NDArray[np.int64]]:
+        """See :class:`Rows`."""
+        return [self._overlays.sizes(overlay) for overlay in overlays]
+
+    def count_cells(
+        self,
+        overlays: Sequence[Overlay],
+        places: Sequence[npt.NDArray[Any]],
+        n_cells: int,
+    ) -> tuple[Counts, Counts | None]:
+        """See :class:`Rows`."""
+        blocks, xp = self.blocks, self.blocks.backend.xp
+        kind = smallest_unsigned(n_cells)
+        there = [blocks.backend.to_device(place.astype(kind)) for place in places]
+        counts, absent = blocks.zeros(len(overlays), n_cells), None
+        if self._weighs_absent:
+            shape = (len(blocks.codes), len(overlays), n_cells)
+            absent = xp.zeros(shape, dtype=np.int64)
+        for rows, codes in blocks.blocks(len(overlays)):
+            cells = xp.empty((len(overlays), rows.stop - rows.start), dtype=kind)
+            for row, overlay, place in zip(cells, overlays, there, strict=True):
+                row[...] = self._overlays.named(overlay, place, rows)
+            blocks.backend.count(
+                codes,
+                blocks.offsets,
+                None,
+                cells,
+                counts,
+                self._absent_weight(rows),
+                absent,
+            )
+        return tuple(blocks.backend.to_host(counts, absent))
+
+    def join(
+        self,
+        overlays: Sequence[Overlay],
+        clusters: Sequence[npt.NDArray[Any]],
+        alone: Sequence[Seeds],
+        counts: Counts | None = None,
+        absent: Counts | None = None,
+    ) -> list[int]:
+        """See :class:`Rows`."""
+        backend, kind = self.blocks.backend, smallest_unsigned(self.n_clusters)
+        shape = (len(overlays), self.n_samples)
+        joined = backend.xp.empty(shape, dtype=kind)
+        for row, overlay, cluster_of, seeds in zip(
+            joined, overlays, clusters, alone, strict=True
+        ):
+            there = backend.to_device(cluster_of.astype(kind))
+            self._overlays.name_all(overlay, there, row)
+            if seeds.objects.size:
+                objects = backend.to_device(seeds.objects)
+                row[objects] = backend.to_device(seeds.clusters.astype(kind))
+        self._overlays.forget()
+        numbers = self._next(len(overlays))
+        if counts is None:
+            self._stored.update(zip(numbers, joined, strict=True))
+            return numbers
+        self._leave()
+        self._restarts = list(numbers)
+        self._current = joined
+        self._previous = backend.xp.empty(shape, kind)
+        self._counts = backend.to_device(counts)
+        self._absent = None if absent is None else backend.to_device(absent)
+        return numbers
+
+    def codes(self, objects: npt.NDArray[np.intp]) -> Codes:
+        """See :class:`Rows`."""
+        given = self.blocks.codes
+        some = np.empty((len(given), len(objects)), dtype=given.dtype)
+        for row, codes in zip(some, given, strict=True):
+            row[:] = to_host(codes)[objects]
+        return some
+
     def labels(self, restart: int) -> Assignment:
         """See :class:`Rows`."""
         return np.array(to_host(self._assignment(restart)))
@@ -394,9 +450,7 @@ class LocalRows:
         of this restart are made anew when it is taken.
         """
         if restart in self._restarts:
-            for a, q in enumerate(self._restarts):
-                self._stored[q] = self._current[a]
-            self._restarts = []
+            self._leave()
         self._stored[restart] = self.blocks.backend.to_device(assignment)
 
     def counts(self, restart: int) -> Counts:

@@ -35,6 +35,22 @@ class Seeds(NamedTuple):
     cluster_of: npt.NDArray[Any] = np.empty(0, dtype=np.intp)
 
 
+class Layer(NamedTuple):
+    """One of the clusterings that are overlaid: a restart, or a basic partition.
+
+    The other of the two is -1.
+    """
+
+    restart: int = -1
+    partition: int = -1
+
+
+Overlay = Sequence[Layer]
+"""What is overlaid. Where the layers meet they cut the objects into cells; the number
+of a cell is that of its clusters and labels, as digits, the first layer first. K and
+K_i, which mean "not counted" and "missing", are digits too."""
+
+
 class Tally(NamedTuple):
     """Counts of the A restarts at work, after a step.
 
@@ -67,8 +83,20 @@ class Tally(NamedTuple):
 class Rows(Protocol):
     """All objects, and their cluster in each of R restarts."""
 
-    def start(self, first: Sequence[Seeds] | Assignment) -> None:
-        """Begin R restarts, by seeds or by assignments (R, n)."""
+    n_samples: int
+    n_clusters: int
+    skip: npt.NDArray[np.intp]
+    """Objects without any label, ascending; they are never counted."""
+
+    def start(self, first: Sequence[Seeds] | Assignment) -> list[int]:
+        """Begin more restarts, by seeds or by assignments (R, n).
+
+        Returns their numbers, which go on from those of the restarts that are there.
+        """
+        ...
+
+    def keep(self, restarts: list[int]) -> None:
+        """Forget all restarts but some, which become 0, 1, ... in this order."""
         ...
 
     def take(self, restarts: list[int]) -> Tally:
@@ -126,6 +154,44 @@ class Rows(Protocol):
         The weight of an object is its lowest score by the tables (S, 1, 1) given since
         the first draw, which is made without one: any labelled object.
         """
+        ...
+
+    def cells(self, overlays: Sequence[Overlay]) -> list[npt.NDArray[np.int64]]:
+        """Return how many objects each cell of each overlay has."""
+        ...
+
+    def count_cells(
+        self,
+        overlays: Sequence[Overlay],
+        places: Sequence[npt.NDArray[Any]],
+        n_cells: int,
+    ) -> tuple[Counts, Counts | None]:
+        """Count some cells as if they were clusters.
+
+        ``places`` give for every cell of each overlay which it is of ``n_cells``, or
+        ``n_cells`` for none. Returns the counts (S, R, n_cells) and the absent weights,
+        on the host.
+        """
+        ...
+
+    def join(
+        self,
+        overlays: Sequence[Overlay],
+        clusters: Sequence[npt.NDArray[Any]],
+        alone: Sequence[Seeds],
+        counts: Counts | None = None,
+        absent: Counts | None = None,
+    ) -> list[int]:
+        """Begin a restart by each overlay, and return their numbers.
+
+        ``clusters`` give for every cell its cluster, K for none; then come the single
+        objects of ``alone``. Restarts whose counts (S, R, K) are known, on the host,
+        are put to work at once.
+        """
+        ...
+
+    def codes(self, objects: npt.NDArray[np.intp]) -> Codes:
+        """Return the codes of some objects, (r, m), on the host."""
         ...
 
     def labels(self, restart: int) -> Assignment:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.loop.exact_step import Refining
-from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.rows import Rows
 from gpu_consensus.loop.rule import Rule
 from gpu_consensus.loop.searching import Searching
 from gpu_consensus.util.checks import FloatArray
@@ -109,7 +109,7 @@ def _read(path: Path) -> Saved:
 
 
 def check_state(
-    path: Path | None, state: State, rows: LocalRows, rule: Rule, together: int
+    path: Path | None, state: State, rows: Rows, rule: Rule, together: int
 ) -> None:
     """Begin ``rows`` with saved assignments; their objectives must be those saved.
 
@@ -118,13 +118,13 @@ def check_state(
     path : Path or None
         Of the checkpoint, for messages.
     state : State
-    rows : LocalRows
+    rows : Rows
         Left with the saved restarts.
     rule : Rule
     together : int
         Restarts that may share a table.
     """
-    assignment, objective, n = state.assignment, state.objective, rows.blocks.n_samples
+    assignment, objective, n = state.assignment, state.objective, rows.n_samples
     n_starts = len(objective)
     kinds = (assignment.dtype.kind, objective.dtype.kind, state.converged.dtype.kind)
     fits = (

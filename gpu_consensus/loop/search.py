@@ -13,19 +13,18 @@ restarts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.host_loops import for_each
-from gpu_consensus.backends.numpy import smallest_unsigned
+from gpu_consensus.backends.protocol import Assignment, Backend
 from gpu_consensus.loop.exact_step import price_tables
 from gpu_consensus.loop.lloyd import fill_empty
-from gpu_consensus.loop.local_rows import LocalRows
 from gpu_consensus.loop.merging import merge_cells
-from gpu_consensus.loop.rows import Tally
+from gpu_consensus.loop.rows import Layer, Rows, Seeds, Tally
 from gpu_consensus.loop.rule import Rule, tables_of
 from gpu_consensus.loop.searching import Searching
 from gpu_consensus.loop.settling import add_cells
@@ -42,10 +41,14 @@ _SAME = 1e-9  # objectives that are closer are of the same answer
 
 
 class Answers(NamedTuple):
-    """Assignments (m, n) where the backend computes, and their objectives (m,)."""
+    """The numbers of some restarts, and their objectives (m,)."""
 
-    assignment: Any
+    restarts: list[int]
     objective: FloatArray
+
+    def chosen(self, places: npt.NDArray[np.intp]) -> Answers:
+        """Return some of them, in the order given."""
+        return Answers([self.restarts[a] for a in places], self.objective[places])
 
 
 class Search:
@@ -53,7 +56,9 @@ class Search:
 
     Parameters
     ----------
-    rows : LocalRows
+    rows : Rows
+    backend : Backend
+        What makes tables.
     rule : Rule
         Of these objects.
     n_labels : ndarray of shape (r,)
@@ -68,7 +73,8 @@ class Search:
 
     def __init__(
         self,
-        rows: LocalRows,
+        rows: Rows,
+        backend: Backend,
         rule: Rule,
         n_labels: IntArray,
         useful: npt.NDArray[np.intp],
@@ -77,8 +83,7 @@ class Search:
         together: int,
         n_threads: int,
     ) -> None:
-        self.rows, self.rule = rows, rule
-        self.backend = rows.blocks.backend
+        self.rows, self.backend, self.rule = rows, backend, rule
         self.n_labels, self.useful, self.labelled = n_labels, useful, labelled
         self.together, self.n_threads = together, n_threads
         cells = _CELLS if rule.merging is not None else _CELLS_ANY
@@ -90,21 +95,29 @@ class Search:
         for seed in seeds:
             rng = np.random.default_rng(seed)
             i = self._draw_partition(rng)
-            layers = [self._partition(i)]
+            layers = [Layer(partition=i)]
             if self.n_labels[i] <= self.rows.n_clusters:
-                layers.append(self._partition(self._draw_partition(rng)))
+                layers.append(Layer(partition=self._draw_partition(rng)))
             overlays.append((layers, rng))
         return self._children(overlays)
 
-    def look_around(self, assignment: Any) -> Answers:
-        """Step from given assignments (m, n), of which some objects may not count."""
-        parts = []
-        for begin in range(0, len(assignment), self.together):
-            some = assignment[begin : begin + self.together]
-            self.rows.start(some)
-            tally = self.rows.take(list(range(len(some))))
-            parts.append(self._local(tally))
-        return self.joined(parts)
+    def look_around(self, first: Sequence[Seeds] | Assignment) -> Answers:
+        """Step from seeds or assignments (m, n); some objects may not count."""
+        restarts, parts = self.rows.start(first), []
+        for begin in range(0, len(restarts), self.together):
+            some = restarts[begin : begin + self.together]
+            parts.append(self._local(some, self.rows.take(some)))
+        return joined(parts)
+
+    def keep(self, *parts: Answers) -> list[Answers]:
+        """Forget all restarts but these, which get new numbers; return the same."""
+        self.rows.keep([q for part in parts for q in part.restarts])
+        kept, begin = [], 0
+        for part in parts:
+            end = begin + len(part.restarts)
+            kept.append(part._replace(restarts=list(range(begin, end))))
+            begin = end
+        return kept
 
     def evolve(
         self,
@@ -126,9 +139,10 @@ class Search:
         after_generation : callable, optional
             Called with the answers after every generation.
         """
-        first = Answers(answers.assignment[:POPULATION], answers.objective[:POPULATION])
-        rest = Answers(answers.assignment[POPULATION:], answers.objective[POPULATION:])
-        population = self._chosen(first, self._fittest(first))
+        everyone = np.arange(len(answers.objective))
+        first = answers.chosen(everyone[:POPULATION])
+        rest = answers.chosen(everyone[POPULATION:])
+        population, rest = self.keep(first.chosen(self._fittest(first)), rest)
         if not state.best:
             state.best.append(float(population.objective[0]))
         while not state.is_done:
@@ -143,23 +157,22 @@ class Search:
             full = len(population.objective) == POPULATION
             worst = float(population.objective[-1]) if full else np.inf
             children = self._children(overlays, worst)
-            everyone = self.joined([population, children])
-            chosen = self._fittest(everyone)
-            population = self._chosen(everyone, chosen)
+            both = joined([population, children])
+            chosen = self._fittest(both)
+            population, rest = self.keep(both.chosen(chosen), rest)
             best, last = float(population.objective[0]), state.best[-1]
             state.best.append(best)
             falls = last - best > _FALL * abs(last)
             state.waited = 0 if falls else state.waited + 1
-            of_partitions = len(everyone.objective) - POPULATION // 2
+            of_partitions = len(both.objective) - POPULATION // 2
             if state.with_partitions:
                 state.useful = bool((chosen >= of_partitions).any())
             state.with_partitions = state.useful or not falls
             state.n_children += len(children.objective)
             state.generation += 1
-            after_generation(self.joined([population, rest]))
-        everything = self.joined([population, rest])
-        order = np.argsort(everything.objective, kind="stable")
-        return self._chosen(everything, order)
+            after_generation(joined([population, rest]))
+        everything = joined([population, rest])
+        return everything.chosen(np.argsort(everything.objective, kind="stable"))
 
     def _pairs(
         self, population: Answers, rng: np.random.Generator, with_partitions: bool
@@ -169,71 +182,60 @@ class Search:
         overlays: list[Any] = []
         for _ in range(half if size > 1 else 0):
             a, b = rng.choice(size, 2, replace=False).tolist()
-            layers = [self._answer(population, a), self._answer(population, b)]
+            layers = [Layer(population.restarts[a]), Layer(population.restarts[b])]
             overlays.append((layers, rng))
         for q in range(half if with_partitions or size == 1 else 0):
             i = self._draw_partition(rng)
-            overlays.append(
-                ([self._answer(population, q % size), self._partition(i)], rng)
-            )
+            layers = [Layer(population.restarts[q % size]), Layer(partition=i)]
+            overlays.append((layers, rng))
         return overlays
 
     def _draw_partition(self, rng: np.random.Generator) -> int:
         return int(self.useful[rng.integers(self.useful.size)])
-
-    def _partition(self, i: int) -> tuple[Any, int]:
-        """Return a layer: codes (n,), and the code of objects that it does not have."""
-        codes = self.backend.to_device(self.rows.blocks.codes[i])
-        return codes, int(self.n_labels[i])
-
-    def _answer(self, population: Answers, a: int) -> tuple[Any, int]:
-        return population.assignment[a], self.rows.n_clusters
 
     def _children(self, overlays: list[Any], most: float = np.inf) -> Answers:
         parts = []
         for begin in range(0, len(overlays), self.together):
             some = overlays[begin : begin + self.together]
             parts.append(self._merged(some, most))
-        return self.joined(parts)
+        return joined(parts)
 
     def _merged(self, overlays: list[Any], most: float) -> Answers:
         """Keep the largest cells of each overlay, merge them to K, and look around."""
-        xp, n_clusters, n_cells = self.backend.xp, self.rows.n_clusters, self.n_cells
-        kind = smallest_unsigned(n_cells)
-        shape = (len(overlays), self.rows.blocks.n_samples)
-        cells = xp.empty(shape, dtype=kind)
-        kept = []
-        for row, (layers, _) in zip(cells, overlays, strict=True):
-            number, cell_of = self._cells(layers)
-            kept.append(number)
-            row[...] = cell_of
-        counts, absent = self.rows.count_cells(cells, n_cells)
+        rows, n_clusters, n_cells = self.rows, self.rows.n_clusters, self.n_cells
+        layers = [overlay for overlay, _ in overlays]
+        sizes = rows.cells(layers)
+        kept = [self._largest(*both) for both in zip(layers, sizes, strict=True)]
+        places = []
+        for size, cells in zip(sizes, kept, strict=True):
+            place = np.full(len(size), n_cells)
+            place[cells] = np.arange(len(cells))
+            places.append(place)
+        counts, absent = rows.count_cells(layers, places, n_cells)
         merged: list[Any] = [None] * len(overlays)
 
         def merge(c: int) -> None:
-            m = kept[c]
+            m = len(kept[c])
             gone = None if absent is None else absent[:, c, :m]
             merged[c] = merge_cells(self.rule, counts[:, c, :m], gone, n_clusters)
 
         for_each(merge, range(len(overlays)), self.n_threads)
-        assignment = xp.empty(shape, dtype=smallest_unsigned(n_clusters))
-        for row, cell_of, (name, _), (_, rng) in zip(
-            assignment, cells, merged, overlays, strict=True
+        clusters, alone = [], []
+        for size, cells, (name, _), (_, rng) in zip(
+            sizes, kept, merged, overlays, strict=True
         ):
-            cluster_of = np.full(n_cells + 1, n_clusters, dtype=assignment.dtype)
-            cluster_of[: len(name)] = name
-            row[...] = self.backend.to_device(cluster_of)[cell_of]
+            cluster_of = np.full(len(size), n_clusters)
+            cluster_of[cells] = name
+            clusters.append(cluster_of)
             found = int(name.max(initial=-1)) + 1
+            drawn = np.empty(0, dtype=np.intp)
             if found < n_clusters:
-                alone = rng.choice(self.labelled, n_clusters - found, replace=False)
-                clusters = np.arange(found, n_clusters).astype(assignment.dtype)
-                row[self.backend.to_device(alone)] = self.backend.to_device(clusters)
-        if min(kept) < n_clusters:
-            self.rows.start(assignment)
-            tally = self.rows.take(list(range(len(assignment))))
-            return self._local(tally, most)
-        gone = None
-        if absent is not None:
+                drawn = rng.choice(self.labelled, n_clusters - found, replace=False)
+            alone.append(Seeds(drawn, np.arange(found, n_clusters)))
+        known, gone = None, None
+        if min(map(len, kept)) >= n_clusters:
+            known = np.stack([total for _, total in merged], axis=1)
+        if known is not None and absent is not None:
             gone = np.stack(
                 [
                     add_cells(absent[:, c, : len(name)], name, n_clusters)
@@ -241,29 +243,27 @@ class Search:
                 ],
                 axis=1,
             )
-        known = np.stack([total for _, total in merged], axis=1)
-        return self._local(self.rows.place(assignment, known, gone), most)
+        restarts = rows.join(layers, clusters, alone, known, gone)
+        return self._local(restarts, rows.take(restarts), most)
 
-    def _cells(self, layers: list[tuple[Any, int]]) -> tuple[int, Any]:
-        """Number the largest cells where layers meet; return how many, and (n,)."""
-        xp, most = self.backend.xp, self.n_cells
-        cell, sizes = layers[0][0].astype(np.int32), [layers[0][1] + 1]
-        for codes, absent in layers[1:]:
-            cell = cell * np.int32(absent + 1) + codes
-            sizes.append(absent + 1)
-        number = int(np.prod(sizes))
-        size = self.backend.to_host(xp.bincount(cell, minlength=number))
-        inside = np.ones(sizes, dtype=bool)  # cells of objects that all layers have
-        for axis in range(len(sizes)):
+    def _largest(
+        self, layers: list[Layer], size: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.intp]:
+        """Return the largest cells, of objects that all layers have."""
+        widths = [
+            1 + (int(self.n_labels[i]) if i >= 0 else self.rows.n_clusters)
+            for _, i in layers
+        ]
+        inside = np.ones(widths, dtype=bool)
+        for axis in range(len(widths)):
             inside[(slice(None),) * axis + (-1,)] = False
         size = np.where(inside.ravel(), size, 0)
-        order = np.argsort(-size, kind="stable")[:most]
-        order = order[size[order] > 0]
-        place = np.full(number, most, dtype=smallest_unsigned(most))
-        place[order] = np.arange(len(order))
-        return len(order), self.backend.to_device(place)[cell]
+        order = np.argsort(-size, kind="stable")[: self.n_cells]
+        return order[size[order] > 0]
 
-    def _local(self, tally: Tally, most: float = np.inf) -> Answers:
+    def _local(
+        self, restarts: list[int], tally: Tally, most: float = np.inf
+    ) -> Answers:
         """Make one smoothed step and one exact one with the restarts at work.
 
         A step that does not lower the objective is taken back. Rules without an exact
@@ -271,8 +271,7 @@ class Search:
         first, there is no exact step.
         """
         rows, rule, backend = self.rows, self.rule, self.backend
-        active = list(range(len(tally.sizes)))
-        objective = np.full(len(active), np.inf)
+        objective = np.full(len(restarts), np.inf)
         whole = tally.sizes.sum(axis=1) == len(self.labelled)
         if whole.any():
             known = rule.objective(tally.counts, tally.absent)
@@ -288,14 +287,13 @@ class Search:
                 smoothed,
             )
             tally = rows.step(table, row_table)
-            fill_empty(rows, backend.xp, active, tally, table, row_table)
-            tally = self._judge(active, tally, objective)
-        found = rows.held(active)
-        near = [q for q in active if objective[q] <= most]
-        if rule.refinement is not None and rows.n_clusters > 1 and near:
-            objective[near] = self._exact(near, objective[near])
-            found[self.backend.to_device(np.array(near))] = rows.held(near)
-        return Answers(found, objective)
+            fill_empty(rows, backend.xp, restarts, tally, table, row_table)
+            tally = self._judge(restarts, tally, objective)
+        near = np.flatnonzero(objective <= most)
+        if rule.refinement is not None and rows.n_clusters > 1 and near.size:
+            some = [restarts[a] for a in near]
+            objective[near] = self._exact(some, objective[near])
+        return Answers(restarts, objective)
 
     def _exact(self, near: list[int], objective: FloatArray) -> FloatArray:
         """Make an exact step with some of the restarts; return the objectives."""
@@ -313,13 +311,13 @@ class Search:
             self.rows.back(undone)
         return np.where(falls, found, objective)
 
-    def _judge(self, active: list[int], tally: Tally, objective: FloatArray) -> Tally:
+    def _judge(self, restarts: list[int], tally: Tally, objective: FloatArray) -> Tally:
         found = self.rule.objective(tally.counts, tally.absent)
         worse = ~(found < objective)
         objective[~worse] = found[~worse]
         if worse.any():
-            self.rows.back([q for q in active if worse[q]])
-            tally = self.rows.take(active)
+            self.rows.back([restarts[a] for a in np.flatnonzero(worse)])
+            tally = self.rows.take(restarts)
         return tally
 
     def _fittest(self, answers: Answers) -> npt.NDArray[np.intp]:
@@ -334,19 +332,10 @@ class Search:
             chosen.append(a)
         return np.array(chosen[:POPULATION])
 
-    def _chosen(self, answers: Answers, places: npt.NDArray[np.intp]) -> Answers:
-        there = self.backend.to_device(places)
-        return Answers(answers.assignment[there], answers.objective[places])
 
-    def joined(self, parts: list[Answers]) -> Answers:
-        """Return several answers as one, in order."""
-        if len(parts) == 1:
-            return parts[0]
-        objective = np.concatenate([part.objective for part in parts])
-        shape = (len(objective), self.rows.blocks.n_samples)
-        whole = self.backend.xp.empty(shape, dtype=parts[0].assignment.dtype)
-        begin = 0
-        for part in parts:
-            whole[begin : begin + len(part.objective)] = part.assignment
-            begin += len(part.objective)
-        return Answers(whole, objective)
+def joined(parts: list[Answers]) -> Answers:
+    """Return several answers as one, in order."""
+    return Answers(
+        [q for part in parts for q in part.restarts],
+        np.concatenate([part.objective for part in parts]),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray, IntArray
 from gpu_consensus.util.weights import are_equal
 
+_RANGE = 1 << 18  # objects that are weighed together
 _FEW_LABELS = 4000  # of all partitions, up to which a spectral start is cheap
 
 
@@ -185,27 +186,12 @@ class SecRule(Rule):
         )
         self.complete = not ensemble.n_missing.any()
         self.object_weight = np.zeros(n, dtype=np.int64)
-        n_labels = np.zeros(n, dtype=np.int64)
-        for i in range(r):
-            codes = to_host(ensemble.codes[i])
-            rows = slice(self.segments.starts[i], self.segments.missing[i] + 1)
-            self.object_weight += self.marginals[rows][codes]
-            n_labels += codes != ensemble.n_labels[i]
         # w_l summed over the objects present in each partition
-        everywhere = int(self.object_weight.sum())
-        self.present_weight = np.array(
-            [
-                everywhere
-                - int(self.object_weight[to_host(ensemble.codes[i]) == k_i].sum())
-                for i, k_i in enumerate(ensemble.n_labels)
-            ],
-            dtype=np.int64,
-        )
+        self.present_weight = np.zeros(r, dtype=np.int64)
+        self.constant = math.fsum(self._weigh(ensemble))
         self.row_weight: npt.NDArray[np.float32] | None
         self.row_weight = self.object_weight.astype(np.float32)
         self.absent_weight = None if self.complete else self.object_weight
-        known = n_labels > 0
-        self.constant = math.fsum(n_labels[known] / self.object_weight[known])
         self._sums = label_sums
         self.recipe: TableRecipe = TableRecipe(
             "SEC",
@@ -217,6 +203,23 @@ class SecRule(Rule):
         )
 
         self.merging = Merging("square", self.segments, np.ones(r), self._cell_weights)
+
+    def _weigh(self, ensemble: Ensemble) -> Iterator[float]:
+        """Set the weights, a range of objects at a time; yield r_l / w_l of each."""
+        sizes = ensemble.n_labels
+        for begin in range(0, ensemble.n_samples, _RANGE):
+            codes = to_host(ensemble.codes[:, begin : begin + _RANGE])
+            weight = self.object_weight[begin : begin + _RANGE]
+            n_labels = np.zeros(len(weight), dtype=np.int64)
+            for i, row in enumerate(codes):
+                ends = slice(self.segments.starts[i], self.segments.missing[i] + 1)
+                weight += self.marginals[ends][row]
+                n_labels += row != sizes[i]
+            whole = int(weight.sum())
+            for i, row in enumerate(codes):
+                self.present_weight[i] += whole - int(weight[row == sizes[i]].sum())
+            known = n_labels > 0
+            yield from (n_labels[known] / weight[known]).tolist()
 
     def _cell_weights(self, counts: Counts, absent: Counts | None) -> IntArray:
         """Return the weight of the members of each cell that are present, (r, M)."""

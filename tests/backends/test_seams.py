@@ -16,7 +16,7 @@ from gpu_consensus.loop.local_rows import LocalRows
 from gpu_consensus.loop.rows import Rows
 
 PACKAGE = Path(gpc.__file__).parent
-MOST_PRIMITIVES, MOST_OF_ROWS = 12, 8
+MOST_PRIMITIVES, MOST_OF_ROWS = 12, 13
 ASKED = {"backend", "device", "rule"}  # what variables on either side are called
 
 
@@ -176,4 +176,5 @@ def test_every_member_is_of_use():
     ]
     assert members(Backend) <= attributes(above)
     loop = ["lloyd.py", "exact_step.py", "fit.py", "seeding.py", "checkpoint.py"]
+    loop += ["search.py", "best_start.py"]
     assert members(Rows) <= attributes(PACKAGE / "loop" / name for name in loop)

@@ -315,41 +315,167 @@ GPC_API void gpc_count_rows(const void* codes, int64_t code_size, int64_t stride
     }
 }
 
-/* Bytes of scratch that gpc_count_each needs. */
-GPC_API int64_t gpc_count_each_scratch(void) { return 3 * 8 * BLOCK; }
+/* Moves that are listed together: who moves, and which columns lose and gain, -1 for
+   none; `present` has room for the places of some of them. */
+typedef struct {
+    int64_t *objects, *leave, *enter;
+    uint16_t* present;
+    int64_t number;
+} move_list;
 
-GPC_INLINE void add_each(const void* codes, const int64_t code_size, int64_t stride,
-                         const int64_t* offsets, int64_t first, int64_t last,
-                         const int64_t* objects, const int64_t* leave,
-                         const int64_t* enter, int64_t number, int64_t columns,
-                         int64_t* counts) {
+static move_list begin_list(int64_t* scratch) {
+    const move_list list = {scratch, scratch + BLOCK, scratch + 2 * BLOCK,
+                            (uint16_t*)(scratch + 3 * BLOCK), 0};
+    return list;
+}
+
+/* Bytes of scratch that gpc_count_each and gpc_count_absent need. */
+GPC_API int64_t gpc_count_each_scratch(int64_t n_columns) {
+    return (3 * 8 + 2) * BLOCK + 8 * n_columns;
+}
+
+/* Whether most of the moving objects lack a label, by a look at the first of them. */
+GPC_INLINE int mostly_missing(const move_list* list, const void* line,
+                              const int64_t code_size, int64_t missing) {
+    const int64_t looked = gpc_min(LOOK, list->number);
+    int64_t present = 0;
+    for (int64_t p = 0; p < looked; ++p)
+        present += gpc_code(line, code_size, list->objects[p]) != missing;
+    return 2 * present < looked;
+}
+
+/* list the moving objects that have a label; return how many */
+GPC_INLINE int64_t list_present(const move_list* list, const void* line,
+                                const int64_t code_size, int64_t missing) {
+    int64_t present = 0;
+    for (int64_t p = 0; p < list->number; ++p) {
+        list->present[present] = (uint16_t)p;
+        present += gpc_code(line, code_size, list->objects[p]) != missing;
+    }
+    return present;
+}
+
+/* what all moves together, each as heavy as its object, change in every column */
+GPC_INLINE void sum_moves(const move_list* list, const int64_t* weight, int64_t columns,
+                          int64_t* change) {
+    memset(change, 0, (size_t)columns * sizeof(int64_t));
+    for (int64_t p = 0; p < list->number; ++p) {
+        const int64_t w = weight ? weight[list->objects[p]] : 1;
+        if (list->leave[p] >= 0) change[list->leave[p]] -= w;
+        if (list->enter[p] >= 0) change[list->enter[p]] += w;
+    }
+}
+
+/* Missing labels are counted last where they are many: all moves without the others. */
+GPC_INLINE void add_each(const gpc_labels* labels, const int64_t code_size,
+                         int64_t first, int64_t last, const move_list* list,
+                         int64_t columns, int64_t* change, int64_t* counts) {
+    int known = 0;
     for (int64_t i = first; i < last; ++i) {
-        const void* line = gpc_codes_at(codes, code_size, i * stride);
-        int64_t* top = counts + offsets[i] * columns;
-        for (int64_t p = 0; p < number; ++p) {
-            int64_t* row = top + gpc_code(line, code_size, objects[p]) * columns;
-            if (leave[p] >= 0) --row[leave[p]];
-            if (enter[p] >= 0) ++row[enter[p]];
+        const void* line = gpc_codes_at(labels->codes, code_size, i * labels->stride);
+        int64_t* top = counts + labels->offsets[i] * columns;
+        const int64_t missing = labels->offsets[i + 1] - labels->offsets[i] - 1;
+        if (mostly_missing(list, line, code_size, missing)) {
+            int64_t* absent = top + missing * columns;
+            const int64_t present = list_present(list, line, code_size, missing);
+            if (!known) sum_moves(list, NULL, columns, change);
+            known = 1;
+            for (int64_t c = 0; c < columns; ++c) absent[c] += change[c];
+            for (int64_t x = 0; x < present; ++x) {
+                const int64_t p = list->present[x];
+                const int64_t a = list->leave[p], b = list->enter[p];
+                int64_t* row =
+                    top + gpc_code(line, code_size, list->objects[p]) * columns;
+                if (a >= 0) --row[a], ++absent[a];
+                if (b >= 0) ++row[b], --absent[b];
+            }
+            continue;
+        }
+        for (int64_t p = 0; p < list->number; ++p) {
+            int64_t* row = top + gpc_code(line, code_size, list->objects[p]) * columns;
+            if (list->leave[p] >= 0) --row[list->leave[p]];
+            if (list->enter[p] >= 0) ++row[list->enter[p]];
         }
     }
 }
 
-GPC_INLINE int64_t list_moves(const gpc_moves* m, int64_t size, int64_t q,
-                              int64_t start, int64_t stop, int64_t* objects,
-                              int64_t* leave, int64_t* enter, int64_t number) {
+/* the same for the weights of objects without a label, total (r, columns) */
+GPC_INLINE void add_absent(const gpc_labels* labels, const int64_t code_size,
+                           int64_t first, int64_t last, const move_list* list,
+                           const int64_t* weight, int64_t columns, int64_t* change,
+                           int64_t* total) {
+    int known = 0;
+    for (int64_t i = first; i < last; ++i) {
+        const void* line = gpc_codes_at(labels->codes, code_size, i * labels->stride);
+        const int64_t missing = labels->offsets[i + 1] - labels->offsets[i] - 1;
+        int64_t* own = total + i * columns;
+        if (mostly_missing(list, line, code_size, missing)) {
+            const int64_t present = list_present(list, line, code_size, missing);
+            if (!known) sum_moves(list, weight, columns, change);
+            known = 1;
+            for (int64_t c = 0; c < columns; ++c) own[c] += change[c];
+            for (int64_t x = 0; x < present; ++x) {
+                const int64_t p = list->present[x], w = weight[list->objects[p]];
+                if (list->leave[p] >= 0) own[list->leave[p]] += w;
+                if (list->enter[p] >= 0) own[list->enter[p]] -= w;
+            }
+            continue;
+        }
+        for (int64_t p = 0; p < list->number; ++p) {
+            const int64_t l = list->objects[p];
+            if (gpc_code(line, code_size, l) != missing) continue;
+            if (list->leave[p] >= 0) own[list->leave[p]] -= weight[l];
+            if (list->enter[p] >= 0) own[list->enter[p]] += weight[l];
+        }
+    }
+}
+
+GPC_INLINE void list_moves(const gpc_moves* m, int64_t size, int64_t q, int64_t start,
+                           int64_t stop, move_list* list) {
     const int64_t column = q * m->n_clusters;
-    int64_t differ = !m->before;
+    int64_t differ = !m->before, number = list->number;
     for (int64_t l = start; l < stop; ++l)
         differ += was(m, size, q, l) != is(m, size, q, l);
-    if (!differ) return number;
+    if (!differ) return;
     for (int64_t l = start; l < stop; ++l) {
         const int64_t a = was(m, size, q, l), b = is(m, size, q, l);
-        objects[number] = l;
-        leave[number] = a < m->n_clusters ? column + a : -1;
-        enter[number] = b < m->n_clusters ? column + b : -1;
+        list->objects[number] = l;
+        list->leave[number] = a < m->n_clusters ? column + a : -1;
+        list->enter[number] = b < m->n_clusters ? column + b : -1;
         number += a != b;
     }
-    return number;
+    list->number = number;
+}
+
+/* bring counts, or with a weight the sums of absent ones, from one assignment to the
+   other, a list of moves at a time */
+static void add_lists(const gpc_labels* labels, int64_t first, int64_t last,
+                      int64_t n_samples, const gpc_moves* m, const int64_t* weight,
+                      int64_t* out, int64_t* scratch) {
+    move_list list = begin_list(scratch);
+    int64_t* change = (int64_t*)(void*)(list.present + BLOCK);
+    const int64_t columns = m->n_restarts * m->n_clusters;
+    for (int64_t q = 0; q < m->n_restarts; ++q)
+        for (int64_t start = 0; start < n_samples; start += LOOK) {
+            const int64_t stop = gpc_min(start + LOOK, n_samples);
+            if (m->cluster_size == 1)
+                list_moves(m, 1, q, start, stop, &list);
+            else
+                list_moves(m, m->cluster_size, q, start, stop, &list);
+            const int is_last = q == m->n_restarts - 1 && stop == n_samples;
+            if (list.number <= BLOCK - LOOK && !is_last) continue;
+            if (weight)
+                labels->code_size == 1
+                    ? add_absent(labels, 1, first, last, &list, weight, columns, change,
+                                 out)
+                    : add_absent(labels, 2, first, last, &list, weight, columns, change,
+                                 out);
+            else
+                labels->code_size == 1
+                    ? add_each(labels, 1, first, last, &list, columns, change, out)
+                    : add_each(labels, 2, first, last, &list, columns, change, out);
+            list.number = 0;
+        }
 }
 
 /* As gpc_count_rows, one move after another: for few moves, or many clusters. */
@@ -361,27 +487,8 @@ GPC_API void gpc_count_each(const void* codes, int64_t code_size, int64_t stride
                             void* scratch) {
     const gpc_moves m = {before,       after,      before_line, after_line,
                          cluster_size, n_restarts, n_clusters};
-    int64_t *objects = scratch, *leave = objects + BLOCK, *enter = leave + BLOCK;
-    int64_t number = 0;
-    for (int64_t q = 0; q < n_restarts; ++q)
-        for (int64_t start = 0; start < n_samples; start += LOOK) {
-            const int64_t stop = gpc_min(start + LOOK, n_samples);
-            if (cluster_size == 1)
-                number =
-                    list_moves(&m, 1, q, start, stop, objects, leave, enter, number);
-            else
-                number = list_moves(&m, cluster_size, q, start, stop, objects, leave,
-                                    enter, number);
-            const int is_last = q == n_restarts - 1 && stop == n_samples;
-            if (number <= BLOCK - LOOK && !is_last) continue;
-            if (code_size == 1)
-                add_each(codes, 1, stride, offsets, first, last, objects, leave, enter,
-                         number, n_restarts * n_clusters, counts);
-            else
-                add_each(codes, 2, stride, offsets, first, last, objects, leave, enter,
-                         number, n_restarts * n_clusters, counts);
-            number = 0;
-        }
+    const gpc_labels labels = {codes, code_size, stride, offsets, 0};
+    add_lists(&labels, first, last, n_samples, &m, NULL, counts, scratch);
 }
 
 /* Bring the weights of the objects that lack a label in partitions first .. last - 1,
@@ -392,23 +499,9 @@ GPC_API void gpc_count_absent(const void* codes, int64_t code_size, int64_t stri
                               int64_t before_line, const void* after,
                               int64_t after_line, int64_t cluster_size,
                               int64_t n_restarts, int64_t n_clusters,
-                              const int64_t* weight, int64_t* total) {
+                              const int64_t* weight, int64_t* total, void* scratch) {
     const gpc_moves m = {before,       after,      before_line, after_line,
                          cluster_size, n_restarts, n_clusters};
-    const int64_t columns = n_restarts * n_clusters;
-    for (int64_t i = first; i < last; ++i) {
-        const void* line = gpc_codes_at(codes, code_size, i * stride);
-        const int64_t missing = offsets[i + 1] - offsets[i] - 1;
-        for (int64_t l = 0; l < n_samples; ++l) {
-            if (gpc_code(line, code_size, l) != missing) continue;
-            for (int64_t q = 0; q < n_restarts; ++q) {
-                const int64_t a = was(&m, cluster_size, q, l);
-                const int64_t b = is(&m, cluster_size, q, l);
-                if (a == b) continue;
-                int64_t* own = total + i * columns + q * n_clusters;
-                if (a < n_clusters) own[a] -= weight[l];
-                if (b < n_clusters) own[b] += weight[l];
-            }
-        }
-    }
+    const gpc_labels labels = {codes, code_size, stride, offsets, 0};
+    add_lists(&labels, first, last, n_samples, &m, weight, total, scratch);
 }

@@ -77,13 +77,15 @@ def count(
     if heavy is None:
         return
 
-    def add_absent(first: int, last: int) -> None:
-        call.count_absent(
-            *given, first, last, n_samples, *moves, address(heavy), address(absent)
-        )
+    room = call.count_each_scratch(n_restarts * n_clusters)
 
-    size_of = n_partitions * n_samples
-    over(add_absent, n_partitions, size_of, n_threads, parts=1)
+    def add_absent(first: int, last: int) -> None:
+        memory, place = scratch(room)
+        both = (address(heavy), address(absent), place)
+        call.count_absent(*given, first, last, n_samples, *moves, *both)
+        del memory
+
+    over(add_absent, n_partitions, additions * n_partitions, n_threads, parts=1)
 
 
 def _moves(
@@ -128,7 +130,8 @@ def _step(
             room = call.count_rows_scratch(n_rows, n_restarts, n_clusters)
             kernel = call.count_rows
         else:
-            room, kernel = call.count_each_scratch(), call.count_each
+            room = call.count_each_scratch(n_restarts * n_clusters)
+            kernel = call.count_each
         memory, place = scratch(room)
         kernel(*given, first, last, n_samples, *moves, address(out), place)
         del memory

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 8
+ABI = 9
 """What the signatures below belong to: ``GPC_ABI`` of native.h."""
 FOLDER = Path(__file__).parent
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -35,8 +35,8 @@ _SIGNATURES = {
     "count_rows": ("v", "piipiiipipiiiipp"),
     "count_rows_scratch": ("i", "iii"),
     "count_each": ("v", "piipiiipipiiiipp"),
-    "count_each_scratch": ("i", ""),
-    "count_absent": ("v", "piipiiipipiiiipp"),
+    "count_each_scratch": ("i", "i"),
+    "count_absent": ("v", "piipiiipipiiiippp"),
     "table": ("v", "ipppppiiiiipip"),
     "table_scratch": ("i", "i"),
     "label_sums": ("v", "pippiippppp"),

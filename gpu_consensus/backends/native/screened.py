@@ -18,6 +18,7 @@ from gpu_consensus.backends.native.screening import (
     PROBE,
     Lookups,
     fill_screen,
+    mostly_missing,
     plan_screen,
     share_lookups,
     worth_screening,
@@ -68,6 +69,8 @@ class Screening:
             return 0
         if self.pause:
             self.pause -= 1
+            return 0
+        if mostly_missing(codes.array, offsets):
             return 0
         _, n_restarts, n_clusters = shape
         if self._shared is None or self._shared[0] is not offsets:

@@ -22,6 +22,7 @@ CLUSTERS_IN_DOUBT = 2.5
 """How many clusters a restart in doubt has, about."""
 PROBE = 2048
 """Objects that tell whether screening pays; fewer are not screened at all."""
+_LOOK = 256  # objects that tell whether most labels are missing
 _SHARED_ROWS = 256  # of a lookup that two partitions share: they stay in a cache
 _REACH = 65536 * 8  # bytes of a lookup that codes of 16 bits can name: GPC_STEP
 _ROUNDING = {1: 1.0002, 2: 1.04}  # 1 + 2 d of screen.c, by bytes of an entry
@@ -120,6 +121,20 @@ def worth_screening(n_samples: int, n_partitions: int, shape: tuple[int, ...]) -
         and shape[1] * shape[2] >= _FEWEST_COLUMNS
         and n_samples * n_partitions >= _PAYS * shape[0]
     )
+
+
+def mostly_missing(codes: Array, offsets: npt.NDArray[np.int64]) -> bool:
+    """Whether the first objects lack most labels: then float32 skips these rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mostly_missing(np.array([[2, 2, 0, 2]], dtype=np.uint8), np.array([0, 3]))
+    True
+    """
+    some = codes[:, :_LOOK]
+    present = int(np.count_nonzero(some != np.diff(offsets)[:, None] - 1))
+    return 2 * present < some.size
 
 
 def bearable_doubts(n_restarts: int, n_clusters: int, entry_size: int) -> float:
