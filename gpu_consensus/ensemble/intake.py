@@ -211,7 +211,7 @@ def encode_all(
 
 
 def encode_each(columns: Iterable[Any]) -> Iterator[tuple[Codes, npt.NDArray[Any]]]:
-    """Yield the codes and the labels of each partition; all of one length, one or more."""
+    """Yield codes and labels of each partition: all of one length, one or more."""
     size = -1
     for i, column in enumerate(columns):
         encoded, labels = encode(column, f"partition {i}")

@@ -101,7 +101,7 @@ def run_command(argv, folder, names):
 
 FOREIGN = (
     "object has no attribute", "Error: ", "NoneType", "positional argument", "dtype(",
-    "unexpected keyword", "could not convert", "invalid literal", "[Errno",
+    "unexpected keyword", "invalid literal", "[Errno",
 )  # fmt: skip
 
 

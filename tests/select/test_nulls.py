@@ -112,7 +112,11 @@ def test_a_turned_box_shows_its_sides():
 def test_two_modes_become_one():
     rng = np.random.default_rng(2)
     X = np.concatenate([rng.normal(-5, 1, 300), rng.normal(5, 1, 300)])[:, None]
-    for make in (nulls.unimodal_components, nulls.unimodal_columns, nulls.unimodal_axes):
+    for make in (
+        nulls.unimodal_components,
+        nulls.unimodal_columns,
+        nulls.unimodal_axes,
+    ):
         drawn = make(X)(rng)[:, 0]
         middle = (np.abs(drawn) < 2).mean()
         assert middle > 0.1 > (np.abs(X) < 2).mean() + 0.09
