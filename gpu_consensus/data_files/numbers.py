@@ -31,6 +31,7 @@ from gpu_consensus.data_files.form import (
 )
 from gpu_consensus.data_files.source import Source
 from gpu_consensus.util.memory import check_memory
+from gpu_consensus.util.numbers import first_sentence
 from gpu_consensus.util.progress import progress_bar
 
 _QUICK = 1 << 24  # bytes that are read before a person wonders
@@ -243,7 +244,8 @@ def _parse(
     except ValueError as error:
         _check_cells(source.where, layout, kept, decimal, _rows(text, layout), before)
         raise ValueError(
-            f"{source.where} is not a table of numbers ({error})."
+            f"{source.where} is not a table of numbers ({first_sentence(error)}); "
+            "write them with the digits 0 to 9, or leave the column out."
         ) from None
     _check_cells(source.where, layout, kept, decimal, _rows(text, layout), before)
     return part, ids  # infinite by its size, like 1e999; refused where it is used

@@ -35,7 +35,7 @@ from gpu_consensus.util.arrays import (
 )
 from gpu_consensus.util.checks import FloatArray, IntArray, check_choice, check_weights
 from gpu_consensus.util.html import html_table
-from gpu_consensus.util.numbers import check_mask, shown
+from gpu_consensus.util.numbers import array_of, check_mask, shown
 from gpu_consensus.util.warn import warn
 from gpu_consensus.util.weights import are_equal
 
@@ -431,9 +431,11 @@ def _index(name: str, index: Any, size: int) -> npt.NDArray[np.intp]:
         return everything
     try:
         if isinstance(index, slice):
+            if index.step == 0:
+                raise TypeError
             kept = everything[index]
         else:
-            wanted = np.asarray(check_mask(name, to_host(index)))
+            wanted = array_of(name, check_mask(name, to_host(index)))
             wanted = np.atleast_1d(wanted)
             if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "biu"):
                 raise TypeError

@@ -32,6 +32,7 @@ from gpu_consensus.loop.starts import Starts
 from gpu_consensus.util.checks import (
     FloatArray,
     check_choice,
+    check_count,
     check_int,
     seed_sequence,
 )
@@ -62,7 +63,7 @@ class LoopOptions:
 
     def check(self) -> None:
         """Raise an error for an option that is out of its bounds."""
-        self.n_init = check_int("n_init", self.n_init, 1)
+        self.n_init = check_count("n_init", self.n_init, 1)
         self.max_iter = check_int("max_iter", self.max_iter, 1)
         if self.checkpoint is not None:
             self.checkpoint = check_path("checkpoint", self.checkpoint)
@@ -84,7 +85,7 @@ class LoopOptions:
                     "of generations."
                 )
         else:
-            self.search = check_int("search", self.search, 0)
+            self.search = check_count("search", self.search, 0)
 
     @property
     def searches(self) -> bool:
