@@ -139,6 +139,7 @@ ROOMS = (
     "generate",
     "feedback",
     "methods",
+    "distributed",
     "select",
     "cluster",
     "estimator",

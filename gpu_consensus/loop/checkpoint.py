@@ -121,9 +121,13 @@ def open_checkpoint(
     path = options.checkpoint
     if path is None:
         return Checkpoint(None, {}, random_state)
-    labels = hashlib.blake2b(digest_size=16)
-    for codes in ensemble.codes:
-        labels.update(np.ascontiguousarray(to_host(codes)).tobytes())
+    if ensemble.elsewhere is not None:
+        labels = ensemble.elsewhere.digest()
+    else:
+        whole = hashlib.blake2b(digest_size=16)
+        for codes in ensemble.codes:
+            whole.update(np.ascontiguousarray(to_host(codes)).tobytes())
+        labels = whole.hexdigest()
     seeds = seed_sequence(random_state)
     init = options.init
     if not isinstance(init, str):
@@ -131,7 +135,7 @@ def open_checkpoint(
         init = hashlib.blake2b(first.tobytes(), digest_size=16).hexdigest()
     key = {
         "version": VERSION,
-        "ensemble": labels.hexdigest(),
+        "ensemble": labels,
         "n_labels": ensemble.n_labels.tolist(),
         "weights": weights.tolist(),
         "method": method,

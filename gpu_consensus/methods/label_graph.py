@@ -102,13 +102,23 @@ def object_sums(
     sums : ndarray of shape (some, c)
         Of one range of objects after another.
     """
-    ens, backend = task.ensemble, task.backend
-    table = np.zeros((int(ens.offsets[-1]), 1, values.shape[1]))
+    offsets, backend = task.ensemble.offsets, task.backend
+    there = backend.to_device(_with_missing(offsets, labels, values))
+    for _, some in _blocks(task, codes).blocks(values.shape[1]):
+        yield backend.to_host(backend.scores(some, offsets, there))[:, 0]
+
+
+def _blocks(task: Task, codes: Any) -> CodeBlocks:
+    return CodeBlocks(task.backend, codes, task.ensemble.offsets, task.memory_limit)
+
+
+def _with_missing(
+    offsets: IntArray, labels: LabelContingency, values: FloatArray
+) -> FloatArray:
+    """Return values (S, c) as a table (S, 1, c) with rows for missing labels."""
+    table = np.zeros((int(offsets[-1]), 1, values.shape[1]))
     table[labels.table_rows, 0] = values
-    there = backend.to_device(table)
-    blocks = CodeBlocks(backend, codes, ens.offsets, task.memory_limit)
-    for _, some in blocks.blocks(values.shape[1]):
-        yield backend.to_host(backend.scores(some, ens.offsets, there))[:, 0]
+    return table
 
 
 class LabelGram(NamedTuple):
@@ -281,17 +291,34 @@ def cluster_objects(
     rng = task.rng()
     seed, n = int(rng.integers(2**31 - 1)), task.ensemble.n_samples
     if n <= KMEANS_OBJECTS:
-        sums = np.concatenate([*object_sums(task, labels, table, task.ensemble.codes)])
+        codes = task.ensemble.all_codes()
+        sums = np.concatenate([*object_sums(task, labels, table, codes)])
         points = _directions(sums)
         return nearest(points, _centres(points, task.k, seed)), n
     drawn = np.sort(rng.choice(n, KMEANS_OBJECTS, replace=False))
-    sums = np.concatenate([*object_sums(task, labels, table, task.codes[:, drawn])])
+    codes = task.ensemble.codes_of(drawn)
+    sums = np.concatenate([*object_sums(task, labels, table, codes)])
     centres = _centres(_directions(sums), task.k, seed)
-    clusters = [
-        nearest(_directions(some), centres)
-        for some in object_sums(task, labels, table, task.ensemble.codes)
-    ]
-    return np.concatenate(clusters), KMEANS_OBJECTS
+    elsewhere = task.ensemble.elsewhere
+    whole = _with_missing(task.ensemble.offsets, labels, table)
+    if elsewhere is not None:
+        return elsewhere.nearest(whole, centres), KMEANS_OBJECTS
+    blocks = _blocks(task, task.ensemble.codes)
+    return nearest_centres(blocks, whole, centres), KMEANS_OBJECTS
+
+
+def nearest_centres(
+    blocks: CodeBlocks, table: FloatArray, centres: FloatArray
+) -> npt.NDArray[np.intp]:
+    """Return the nearest centre of the direction of each object, (n,).
+
+    ``table`` (S, 1, c + 1) has rows for missing labels too.
+    """
+    there, found = blocks.backend.to_device(table), []
+    for _, some in blocks.blocks(table.shape[2]):
+        sums = blocks.backend.scores(some, blocks.offsets, there)
+        found.append(nearest(_directions(blocks.backend.to_host(sums)[:, 0]), centres))
+    return np.concatenate(found)
 
 
 def _directions(sums: FloatArray) -> FloatArray:

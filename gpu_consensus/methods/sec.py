@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +20,11 @@ from gpu_consensus.backends.segments import (
 )
 from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
+from gpu_consensus.loop.object_weights import (
+    object_weights,
+    ratio_sums,
+    ratio_total,
+)
 from gpu_consensus.loop.rule import Merging, Rule
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.label_contingency import LABEL_OBJECTS
@@ -179,33 +183,33 @@ class SecRule(Rule):
         ensemble: Ensemble,
         label_sums: Callable[..., LabelSums] = label_sums,
     ) -> None:
-        n, r = ensemble.n_samples, ensemble.n_partitions
+        r = ensemble.n_partitions
         self.segments, self.marginals, self.present = present_marginals(
             ensemble.offsets, ensemble.marginals
         )
         self.complete = not ensemble.n_missing.any()
-        self.object_weight = np.zeros(n, dtype=np.int64)
-        n_labels = np.zeros(n, dtype=np.int64)
-        for i in range(r):
-            codes = to_host(ensemble.codes[i])
-            rows = slice(self.segments.starts[i], self.segments.missing[i] + 1)
-            self.object_weight += self.marginals[rows][codes]
-            n_labels += codes != ensemble.n_labels[i]
-        # w_l summed over the objects present in each partition
-        everywhere = int(self.object_weight.sum())
-        self.present_weight = np.array(
-            [
-                everywhere
-                - int(self.object_weight[to_host(ensemble.codes[i]) == k_i].sum())
-                for i, k_i in enumerate(ensemble.n_labels)
-            ],
-            dtype=np.int64,
-        )
-        self.row_weight: npt.NDArray[np.float32] | None
-        self.row_weight = self.object_weight.astype(np.float32)
-        self.absent_weight = None if self.complete else self.object_weight
-        known = n_labels > 0
-        self.constant = math.fsum(n_labels[known] / self.object_weight[known])
+        # the weight of an object is the sum over its labels
+        self.label_weights = self.marginals
+        self.weighs_absent = not self.complete
+        # w_l summed over the objects present in each partition, and r_l / w_l
+        if ensemble.elsewhere is None:
+            weight, n_labels = object_weights(
+                ensemble.codes, ensemble.offsets, self.label_weights
+            )
+            present = [
+                weight[to_host(row) != k_i].sum()
+                for row, k_i in zip(ensemble.codes, ensemble.n_labels, strict=True)
+            ]
+            self.present_weight = np.array(present, dtype=np.int64)
+            ratios = ratio_sums(n_labels, weight)
+            self.object_weight = weight
+            self.row_weight = weight.astype(np.float32)
+            self.absent_weight = None if self.complete else weight
+        else:
+            self.present_weight, ratios = ensemble.elsewhere.weigh_objects(
+                self.label_weights
+            )
+        self.constant = ratio_total(ratios)
         self._sums = label_sums
         self.recipe: TableRecipe = TableRecipe(
             "SEC",
