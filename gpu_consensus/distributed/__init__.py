@@ -16,13 +16,17 @@ from gpu_consensus.distributed.communicator import (
 )
 from gpu_consensus.distributed.run import over_shards
 from gpu_consensus.distributed.shard import Range
+from gpu_consensus.methods.auto import auto as _auto
+from gpu_consensus.methods.cvote import cvote as _cvote
 from gpu_consensus.methods.ipc import ipc as _ipc
 from gpu_consensus.methods.ipvc import ipvc as _ipvc
 from gpu_consensus.methods.ivc import ivc as _ivc
 from gpu_consensus.methods.kcc import kcc as _kcc
 from gpu_consensus.methods.lce import lce as _lce
+from gpu_consensus.methods.lwgp import lwgp as _lwgp
 from gpu_consensus.methods.qmi import qmi as _qmi
 from gpu_consensus.methods.sec import sec as _sec
+from gpu_consensus.methods.usenc import usenc as _usenc
 
 __all__ = [
     "Communicator",
@@ -30,16 +34,24 @@ __all__ = [
     "Range",
     "ThreadCommunicator",
     "WorkerError",
+    "auto",
+    "cvote",
     "in_threads",
     "ipc",
     "ipvc",
     "ivc",
     "kcc",
     "lce",
+    "lwgp",
     "qmi",
     "sec",
+    "usenc",
 ]
 
+auto = over_shards(_auto)
+cvote = over_shards(_cvote)
+lwgp = over_shards(_lwgp)
+usenc = over_shards(_usenc)
 kcc = over_shards(_kcc)
 sec = over_shards(_sec)
 ivc = over_shards(_ivc)

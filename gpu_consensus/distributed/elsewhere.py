@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.protocol import Backend, Codes
+from gpu_consensus.backends.numpy import smallest_unsigned
+from gpu_consensus.backends.protocol import Backend, Codes, Counts
 from gpu_consensus.distributed.communicator import WorkerError
 from gpu_consensus.distributed.crew import Crew
 from gpu_consensus.distributed.shard import Range
@@ -16,7 +17,7 @@ from gpu_consensus.distributed.shared_rows import SharedRows
 from gpu_consensus.ensemble.distinct import unique_rows
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.rule import Rule
-from gpu_consensus.util.checks import IntArray
+from gpu_consensus.util.checks import FloatArray, IntArray
 
 
 class CodesElsewhere:
@@ -66,6 +67,31 @@ class Workers:
         """Return the centre that each object lies nearest to."""
         parts = self._crew.gather([("nearest", [table, centres])])
         return np.concatenate([part[0] for part in parts]).astype(np.intp)
+
+    def winners(self, table: Any) -> tuple[npt.NDArray[np.intp], FloatArray]:
+        """Return the cluster of most votes of each object, and its share."""
+        parts = self._crew.gather([("winners", [table])])
+        labels, shares = (
+            np.concatenate([part[place] for part in parts]) for place in range(2)
+        )
+        return labels.astype(np.intp), shares
+
+    def equal(self, useful: npt.NDArray[np.intp], row: Codes) -> npt.NDArray[np.intp]:
+        """Return the objects with some codes in useful partitions."""
+        parts = self._crew.gather([("equal", [useful, row])])
+        return np.concatenate([part[0] for part in parts]).astype(np.intp)
+
+    def equal_to(self, l: int) -> npt.NDArray[np.intp]:
+        """Return the objects that have the labels of one."""
+        row = self.codes(np.array([l]))[:, 0]
+        return self.equal(np.arange(len(row)), row)
+
+    def count(self, labels: npt.NDArray[Any], n_clusters: int) -> Counts:
+        """Count the labels of each cluster of a labelling; -1 means not counted."""
+        assignment = labels.astype(smallest_unsigned(n_clusters))
+        assignment[labels < 0] = n_clusters
+        counts: Counts = self._crew.sum([("count", [assignment, n_clusters])])[0]
+        return counts
 
     def digest(self) -> str:
         """Return a digest of all codes."""
@@ -181,17 +207,47 @@ class _Some:
             row[:] = np.append(np.cumsum(used) - 1, used.sum())[old]
         return some
 
+    @property
+    def _rows(self) -> npt.NDArray[np.intp]:
+        """The rows of all labels in use, "missing" too, in a table of the whole."""
+        begins = self._whole.offsets[self._partitions]
+        return np.concatenate(
+            [
+                begin + np.append(np.flatnonzero(used), len(used))
+                for begin, used in zip(begins.tolist(), self._used, strict=True)
+            ]
+        )
+
+    def _whole_table(self, table: Any) -> Any:
+        whole = np.zeros((int(self._whole.offsets[-1]), *table.shape[1:]))
+        whole[self._rows] = table
+        return whole
+
     def nearest(self, table: Any, centres: Any) -> npt.NDArray[np.intp]:
         """Return the centre that each of these objects lies nearest to."""
-        offsets = self._whole.offsets
-        whole = np.zeros((int(offsets[-1]), *table.shape[1:]))
-        begin = 0
-        for i, used in zip(self._partitions.tolist(), self._used, strict=True):
-            end = begin + int(used.sum())
-            whole[offsets[i] + np.flatnonzero(used)] = table[begin:end]
-            begin = end + 1
-        found: npt.NDArray[np.intp] = self._whole.elsewhere.nearest(whole, centres)
+        found: npt.NDArray[np.intp] = self._whole.elsewhere.nearest(
+            self._whole_table(table), centres
+        )
         return found[self._objects]
+
+    def winners(self, table: Any) -> tuple[npt.NDArray[np.intp], FloatArray]:
+        """Return the cluster of most votes of each of these objects, and its share."""
+        labels, shares = self._whole.elsewhere.winners(self._whole_table(table))
+        return labels[self._objects], shares[self._objects]
+
+    def equal_to(self, l: int) -> npt.NDArray[np.intp]:
+        """Return which of these objects have the labels of one of them."""
+        row = self._whole.codes_of(self._objects[[l]])[self._partitions, 0]
+        equal = self._whole.elsewhere.equal(self._partitions, row)
+        place: npt.NDArray[np.intp] = np.searchsorted(self._objects, equal)
+        return place
+
+    def count(self, labels: npt.NDArray[Any], n_clusters: int) -> Counts:
+        """Count the labels of each cluster of a labelling of these objects."""
+        whole = np.full(self._whole.n_samples, -1)
+        whole[self._objects] = labels
+        counts: Counts = self._whole.elsewhere.count(whole, n_clusters)
+        return counts[self._rows]
 
 
 def _few(numbers: IntArray) -> str:

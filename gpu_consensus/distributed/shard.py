@@ -17,6 +17,7 @@ from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.local_rows import LocalRows
 from gpu_consensus.loop.object_weights import object_weights, ratio_sums
 from gpu_consensus.loop.rows import Layer, Seeds, Tally
+from gpu_consensus.methods.cvote import most_voted
 from gpu_consensus.methods.label_graph import nearest_centres
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import IntArray
@@ -124,10 +125,27 @@ class Shard:
 
     def nearest(self, table: Any, centres: Any) -> list[Any]:
         """Return the centre that each object lies nearest to; see ``label_graph``."""
-        blocks = CodeBlocks(
-            self._backend, self._codes, self.offsets, self._memory_limit
-        )
-        return [nearest_centres(blocks, table, centres)]
+        return [nearest_centres(self._blocks(), table, centres)]
+
+    def winners(self, table: Any) -> list[Any]:
+        """Return the cluster of most votes of each object, and its share."""
+        return list(most_voted(self._blocks(), table))
+
+    def equal(self, useful: npt.NDArray[np.intp], row: Codes) -> list[Any]:
+        """Return the objects with some codes in useful partitions."""
+        equals = np.ones(self._codes.shape[1], dtype=bool)
+        for i, code in zip(useful.tolist(), row.tolist(), strict=True):
+            equals &= self._codes[i] == code
+        return [self.first + np.flatnonzero(equals)]
+
+    def count(self, labels: Assignment, n_clusters: int) -> list[Any]:
+        """Count the labels of each cluster of a labelling (n,) of all objects."""
+        here = labels[None, self.first : self.last]
+        counts = self._blocks().count(here, n_clusters)
+        return [self._backend.to_host(counts)[:, 0]]
+
+    def _blocks(self) -> CodeBlocks:
+        return CodeBlocks(self._backend, self._codes, self.offsets, self._memory_limit)
 
     def digest(self) -> list[Any]:
         """Return a 64-bit sum over all codes and their places."""
@@ -166,7 +184,7 @@ class Shard:
         if label_weights is not None:
             weight, _ = object_weights(self._codes, self.offsets, label_weights)
         self._rows = LocalRows(
-            CodeBlocks(self._backend, self._codes, self.offsets, self._memory_limit),
+            self._blocks(),
             n_clusters,
             self._here(skip),
             row_weight=None if weight is None else weight.astype(np.float32),

@@ -20,7 +20,6 @@ from gpu_consensus.graphs.eigenvectors import iterate_eigenvectors
 from gpu_consensus.graphs.kinds import unit_rows
 from gpu_consensus.graphs.spectral import fit_kmeans
 from gpu_consensus.loop.code_blocks import CodeBlocks
-from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.methods.call import Task
 from gpu_consensus.methods.label_contingency import LabelContingency
 from gpu_consensus.util.arrays import to_host
@@ -358,10 +357,7 @@ def normalised_cut(
     objects of the label. Of the ties of each cluster a share stays inside; the shares
     add up to the second number, and what they lack of 1 to the first.
     """
-    ens = task.ensemble
-    counts = count_by_cluster(
-        task.backend, ens.codes, ens.offsets, clusters, task.k, task.memory_limit
-    )[labels.table_rows]
+    counts = task.count(task.ensemble, clusters, task.k)[labels.table_rows]
     size = np.maximum(counts.sum(axis=1, keepdims=True), 1)
     inside = edges[:, None] * (counts * (counts / size))
     volume = edges[:, None] * counts

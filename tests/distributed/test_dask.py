@@ -20,7 +20,10 @@ from gpu_consensus.distributed.dask_crew import DaskCrew  # noqa: E402
 
 # of Dask, about a busy machine
 pytestmark = pytest.mark.filterwarnings("default")
-METHODS = ("kcc", "sec", "ivc", "ipvc", "ipc", "qmi", "lce")
+METHODS = (
+    *("kcc", "sec", "ivc", "ipvc", "ipc", "qmi", "lce"),
+    *("lwgp", "usenc", "cvote", "auto"),
+)
 OPTIONS = {"random_state": 3, "on_unlabelled": "keep"}
 
 

@@ -17,7 +17,10 @@ from gpu_consensus.distributed import Range, WorkerError, in_threads
 from gpu_consensus.loop import best_start
 
 pytestmark = pytest.mark.every_backend(emulated=False)
-METHODS = ("kcc", "sec", "ivc", "ipvc", "ipc", "qmi", "lce")
+METHODS = (
+    *("kcc", "sec", "ivc", "ipvc", "ipc", "qmi", "lce"),
+    *("lwgp", "usenc", "cvote", "auto"),
+)
 
 
 @pytest.fixture(scope="module")
