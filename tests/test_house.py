@@ -140,6 +140,7 @@ ROOMS = (
     "generate",
     "feedback",
     "methods",
+    "distributed",
     "select",
     "cluster",
     "anndata",

@@ -78,6 +78,9 @@ class Ensemble:
     [[0, 0], [0, 1], [1, 1]]
     """
 
+    elsewhere: Any = None
+    """What answers for the objects of an ensemble whose codes are on other machines."""
+
     def __init__(self, labels: Any, weights: Any = None) -> None:
         if isinstance(labels, Ensemble):
             raise TypeError("labels is an Ensemble already; pass it on as it is.")
@@ -218,6 +221,22 @@ class Ensemble:
     def codes(self) -> Codes:
         """The internal form, (n_partitions, n_samples); read only."""
         return self._codes
+
+    def codes_of(self, objects: npt.NDArray[np.intp]) -> Codes:
+        """Return the codes of some objects, (n_partitions, m), on the host."""
+        if self.elsewhere is not None:
+            found: Codes = self.elsewhere.codes(objects)
+            return found
+        some = np.empty((self.n_partitions, len(objects)), dtype=self._codes.dtype)
+        for row, codes in zip(some, self._codes, strict=True):
+            row[:] = to_host(codes)[objects]
+        return some
+
+    def all_codes(self) -> Codes:
+        """Return ``codes``, fetched if they are on other machines: for few objects."""
+        if self.elsewhere is None:
+            return self._codes
+        return self.codes_of(np.arange(self.n_samples))
 
     @property
     def weights(self) -> FloatArray:
