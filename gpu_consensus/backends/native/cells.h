@@ -13,7 +13,7 @@ enum {
     MOST_PRODUCTS = 1 << 23, /* that are kept: 64 MB */
     SOME_LABELS = 64,
     LABELS_AHEAD = 8, /* rows of counts lie far from each other */
-    BLOCK_STEP = 16 /* columns of a block: whole vectors, two by two */
+    BLOCK_STEP = 16   /* columns of a block: whole vectors, two by two */
 };
 
 /* members whose sums of products a double holds */

@@ -196,7 +196,8 @@ static int take_counts(const cells* all, const int64_t* counts, int64_t line,
     for (int64_t i = 0; i < r; ++i) {
         int64_t members = 0, *sizes = all->sizes + i * n_cells;
         for (int64_t s = all->offsets[i]; s < all->offsets[i + 1]; ++s) {
-            int32_t *row = all->counts + s * n_cells, *owner = all->owners + s * n_cells;
+            int32_t *row = all->counts + s * n_cells,
+                    *owner = all->owners + s * n_cells;
             const int64_t* given = counts + s * line;
             const int missing = s == all->offsets[i + 1] - 1;
             const int64_t found = members_of(given, line, n_cells, most);

@@ -6,9 +6,10 @@
      g = x log2 x in whole numbers (a table);
    - of squares and roots: the total of A -+ 2 P + A_c, where A are the sums of squared
      counts and P those of the products of the counts of cell and cluster.
-   Products of two cells are kept where there is room for all of them. Otherwise, and for
-   entropies, only the labels of the cell are looked at, of which it keeps a list. Sums
-   within a partition are those of whole numbers, and partitions are added in order. */
+   Products of two cells are kept where there is room for all of them. Otherwise, and
+   for entropies, only the labels of the cell are looked at, of which it keeps a list.
+   Sums within a partition are those of whole numbers, and partitions are added in
+   order. */
 #include "cells.h"
 
 typedef struct {
@@ -41,7 +42,7 @@ GPC_INLINE void add_products(const cells* all, int64_t x, int64_t i,
 GPC_INLINE void price_as(const cells* all, const int64_t kind, int64_t x, int64_t a,
                          double* restrict gain) {
     const int64_t n_clusters = all->n_clusters;
-    const int32_t *restrict label = NULL, *restrict number = NULL, *last = NULL;
+    const int32_t* restrict label = NULL, * restrict number = NULL, *last = NULL;
     if (!all->products) {
         label = all->labels + x * all->n_rows;
         number = all->numbers + x * all->n_rows;
