@@ -227,7 +227,7 @@ def _products(vectors: FloatArray, n_samples: int) -> FloatArray:
 
 def _moments(q: FloatArray, n: Array) -> tuple[Array, FloatArray, FloatArray]:
     """Return n_k, Q n and n' Q n of counts (K_i, R, K)."""
-    flat = n.reshape(len(n), -1).astype(np.float64)
+    flat = n.reshape(len(n), math.prod(n.shape[1:])).astype(np.float64)
     inner = (q @ flat).reshape(n.shape)
     return n.sum(axis=0), inner, _sum_rows(n * inner)
 

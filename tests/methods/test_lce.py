@@ -136,3 +136,12 @@ def test_wrong_options_say_what_is_wrong():
             gpc.lce(labels, 2, decay)
     with pytest.raises(ValueError, match=r"label_objects=0 should be >= 1"):
         gpc.lce(labels, 2, label_objects=0)
+
+
+def test_a_partition_without_any_label_counts_for_nothing():
+    labels, _ = noisy(1, n=40, r=5)
+    more = np.insert(labels, 2, -1, axis=1)
+    found = gpc.lce(more, 3, init=labels[:, 0] // 2, search=0, random_state=0)
+    plain = gpc.lce(labels, 3, init=labels[:, 0] // 2, search=0, random_state=0)
+    assert np.array_equal(found.labels, plain.labels)
+    assert gpc.lce(more, 3, random_state=0).n_clusters == 3
