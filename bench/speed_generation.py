@@ -75,7 +75,7 @@ class _Case:
 _FULL = [
     _Case("pendigits", "euclidean", 100, 10, claimed=True),
     _Case("letter", "euclidean", 50, 10, claimed=True),
-    _Case("mnist", "euclidean", 15, 10, 10_000, claimed=True),
+    _Case("mnist", "euclidean", 15, 5, 10_000, claimed=True),
     _Case("la12", "cosine", 5, 2, with_variants=False),
     _Case("k1b", "cosine", 10, 3, with_variants=False),
     _Case("tr41", "cosine", 20, 3, with_variants=False),

@@ -1,5 +1,6 @@
 """Consensus clustering: many clusterings in, the one that agrees with them best out."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from gpu_consensus import metrics
@@ -43,7 +44,7 @@ from gpu_consensus.select.result import Selection
 from gpu_consensus.select.select_n_clusters import select_n_clusters
 
 if TYPE_CHECKING:
-    from gpu_consensus import plot
+    from gpu_consensus import anndata, distributed, plot
     from gpu_consensus.estimator import ConsensusClustering
 
 __version__ = "0.1.0"
@@ -56,6 +57,7 @@ __all__ = [
     "Ensemble",
     "Selection",
     "Utility",
+    "anndata",
     "auto",
     "best",
     "borda",
@@ -64,6 +66,7 @@ __all__ = [
     "correspondence",
     "cspa",
     "cvote",
+    "distributed",
     "doctor",
     "drop_labels",
     "ecpcs",
@@ -102,10 +105,8 @@ def __getattr__(name: str) -> Any:
         from gpu_consensus.estimator import ConsensusClustering
 
         return ConsensusClustering
-    if name == "plot":
-        import gpu_consensus.plot as plot
-
-        return plot
+    if name in ("anndata", "distributed", "plot"):
+        return importlib.import_module(f"gpu_consensus.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

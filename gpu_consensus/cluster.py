@@ -27,7 +27,12 @@ from gpu_consensus.util.checks import (
     seed_sequence,
 )
 from gpu_consensus.util.numbers import shown
-from gpu_consensus.util.options import check_options, finds_n_clusters, option_names
+from gpu_consensus.util.options import (
+    as_options,
+    check_options,
+    finds_n_clusters,
+    option_names,
+)
 from gpu_consensus.util.paths import check_no_link, check_path
 from gpu_consensus.util.warn import warn
 
@@ -121,8 +126,8 @@ def cluster(
     check_choice("method", method, [*METHODS, "lambda_consensus"])
     if isinstance(n_clusters, str):
         check_choice("n_clusters", n_clusters, ["auto"])
-    made = _as_dict("generate_options", generate_options)
-    for_method = _as_dict("method_options", method_options)
+    made = as_options("generate_options", generate_options)
+    for_method = as_options("method_options", method_options)
     _check_second_stage(method, n_clusters, for_method, X)
     # errors of the second stage should not come only after the first
     choose_backend(for_method.get("backend", backend), None, n_jobs)
@@ -222,16 +227,6 @@ def _select(
     if selection.n_clusters == 1:
         warn(f"n_clusters='auto' gives one cluster: {selection.reason}")
     return selection
-
-
-def _as_dict(name: str, options: Any) -> dict[str, Any]:
-    if options is None:
-        return {}
-    if not isinstance(options, Mapping):
-        raise TypeError(
-            f"{name}={shown(options)} should be a dict of options by name, or None."
-        )
-    return dict(options)
 
 
 def _check_second_stage(

@@ -13,8 +13,7 @@ from sklearn.utils.validation import validate_data
 from gpu_consensus.cluster import cluster
 from gpu_consensus.generate import device
 from gpu_consensus.util.arrays import on_device
-from gpu_consensus.util.numbers import check_mask
-from gpu_consensus.util.sparse import check_sparse, is_sparse
+from gpu_consensus.util.tables import check_features
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):
@@ -107,11 +106,9 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):
         if on_device(X):  # scikit-learn would want it on the host
             self.n_features_in_ = int(device.check_form(X).shape[1])
         else:
-            if is_sparse(X):  # scikit-learn believes every index, and no mask
-                X = check_sparse("X", X)
-            X = check_mask("X", X)
-            kinds = [np.float64, np.float32]
-            X = validate_data(self, X, accept_sparse="csr", dtype=kinds)
+            table = check_features(X)
+            validate_data(self, X, skip_check_array=True)  # what its columns are called
+            X = table
         self.consensus_ = cluster(
             X,
             self.n_clusters,

@@ -22,7 +22,7 @@ TEXT = "Compare labels with known classes, matched by the names of objects if an
 EXAMPLES = """\
 examples:
   gpu-consensus evaluate labels.csv --truth truth.csv
-  gpu-consensus evaluate labels.csv --truth data.csv --truth-column species --json
+  gpu-consensus evaluate labels.csv --truth data.csv --truth-column kind --json
 """
 _MEASURES = (
     "adjusted_rand",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import gpu_consensus as gpc
 from gpu_consensus import backends, data_files
 from gpu_consensus.cli import inputs, outputs
 from gpu_consensus.cli import options as cli_options
 from gpu_consensus.cli.cluster import generate_options
+from gpu_consensus.cli.plan import estimate, timed, told
 from gpu_consensus.cli.printing import show
 from gpu_consensus.ensemble import storage
 from gpu_consensus.util.checks import check_choice
@@ -18,7 +20,7 @@ TEXT = "Features to an ensemble of partitions, kept in a folder or a .npz file."
 EXAMPLES = """\
 examples:
   gpu-consensus generate data.csv --output ensemble --seed 0
-  gpu-consensus generate data.npy --n-partitions 200 --strategy rfs --output e.npz
+  gpu-consensus generate data.npy --n-partitions 200 --output ensemble.npz
 """
 _TABLES = (".csv", ".tsv", ".txt", ".gz", ".npy", ".parquet", ".json", ".html")
 
@@ -40,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="folder, or file ending in .npz",
     )
-    cli_options.add_common(parser)
+    cli_options.add_common(parser, plan=True)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -49,20 +51,36 @@ def run(arguments: argparse.Namespace) -> None:
     _check_ensemble_output(arguments.output)
     outputs.check_paths(arguments, [arguments.data])
     made = generate_options(arguments)
-    table, _ = inputs.read_features(arguments)
+    (table, _), reading = timed(lambda: inputs.read_features(arguments))
+    X = table.values
+    settings: dict[str, Any] = made | {
+        "n_partitions": arguments.n_partitions,
+        "strategy": arguments.strategy,
+        "n_clusters": arguments.n_clusters,
+        "k_range": arguments.k_range,
+        "metric": arguments.metric,
+        "backend": arguments.backend,
+        "n_jobs": arguments.n_jobs,
+        "random_state": arguments.seed,
+    }
+    if arguments.dry_run:
+
+        def trial(rows: Any) -> dict[str, float]:
+            _, s = timed(lambda: gpc.generate_partitions(X[rows], **settings))
+            return {"partitions": s}
+
+        found = estimate(X.shape[0], trial)
+        what = (
+            f"{X.shape[0]:,} objects, {X.shape[1]:,} features -> "
+            f"{arguments.n_partitions} partitions ({arguments.strategy})"
+        )
+        show(told(what, found, X.shape[0], reading, [arguments.output]))
+        return
     ens = gpc.generate_partitions(
-        table.values,
-        arguments.n_partitions,
-        arguments.strategy,
-        arguments.n_clusters,
-        arguments.k_range,
-        metric=arguments.metric,
-        backend=arguments.backend,
-        n_jobs=arguments.n_jobs,
-        random_state=arguments.seed,
+        X,
         checkpoint=arguments.checkpoint,
         progress=not arguments.quiet,
-        **made,
+        **settings,
     )
     ens.save(arguments.output)
     show(f"{ens}\n  written to {arguments.output}")

@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import io
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -37,8 +38,8 @@ from gpu_consensus.cli.printing import RunError, say, show, show_warning
 
 _BENCH = "Measure speed and quality; see bench --help."
 _SHORT = """\
-gpu-consensus: many clusterings of the same objects to the one that agrees with
-them best.
+gpu-consensus: many clusterings of the same objects in, the one that agrees
+with them best out.
 
 try it:
   gpu-consensus cluster --example iris --seed 0 --report report.html
@@ -48,13 +49,14 @@ your table, and how many clusters it has:
   gpu-consensus select-k data.csv
 
 clusterings that you have, one in each column:
-  gpu-consensus consensus labels.csv --n-clusters 4 --output consensus.csv --seed 0
+  gpu-consensus consensus mine.csv --n-clusters 4 --output labels.csv --seed 0
 
 then:
   gpu-consensus evaluate labels.csv --truth truth.csv
   gpu-consensus doctor --quick
 
-all commands: gpu-consensus --help; all options of one: gpu-consensus cluster --help"""
+all commands:           gpu-consensus --help
+all options of one:     gpu-consensus cluster --help"""
 
 
 def run() -> NoReturn:
@@ -122,30 +124,39 @@ def _fail(message: str, code: int, show_traceback: bool) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="gpu-consensus",
-        description=gpc.__doc__,
+        usage="gpu-consensus COMMAND [options]",
+        description=textwrap.fill(str(gpc.__doc__), 78),
         epilog="gpu-consensus without a command shows examples.",
     )
     parser.add_argument("--version", action="version", version=gpc.__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
 
     def command(
-        name: str, run: Any, add: Any, text: str, examples: str | None = None
+        name: str,
+        words: str,
+        run: Any,
+        add: Any,
+        text: str,
+        examples: str | None = None,
     ) -> None:
-        added = commands.add_parser(name, help=text, description=text, epilog=examples)
+        usage = " ".join(f"gpu-consensus {name} {words} [options]".split())
+        added = commands.add_parser(
+            name, usage=usage, help=text, description=text, epilog=examples
+        )
         add(added)
         added.set_defaults(run=run)
 
-    for name, room in (
-        ("cluster", cluster),
-        ("generate", generate),
-        ("consensus", consensus),
-        ("select-k", select_k),
-        ("evaluate", evaluate),
-        ("report", report),
+    for name, words, room in (
+        ("cluster", "[data]", cluster),
+        ("generate", "[data] --output PATH", generate),
+        ("consensus", "ensemble", consensus),
+        ("select-k", "[data]", select_k),
+        ("evaluate", "labels --truth FILE", evaluate),
+        ("report", "ensemble labels", report),
     ):
-        command(name, room.run, room.add_options, room.TEXT, room.EXAMPLES)
-    command("doctor", machine.run_doctor, machine.add_doctor, machine.DOCTOR)
-    command("accept", machine.run_accept, machine.add_accept, machine.ACCEPT)
+        command(name, words, room.run, room.add_options, room.TEXT, room.EXAMPLES)
+    command("doctor", "", machine.run_doctor, machine.add_doctor, machine.DOCTOR)
+    command("accept", "", machine.run_accept, machine.add_accept, machine.ACCEPT)
     commands.add_parser("bench", help=_BENCH)
     return parser
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import gpu_consensus as gpc
 from gpu_consensus import backends, examples
 from gpu_consensus.data_files.form import DECIMALS, SEPARATORS
+from gpu_consensus.generate.views import STRATEGIES
 from gpu_consensus.util.options import check_options
 from gpu_consensus.util.paths import check_path
 
@@ -133,11 +134,21 @@ def add_generation(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--n-partitions", type=int, default=100, metavar="NUMBER", help="default 100"
     )
-    group.add_argument("--strategy", default="rps", help="default rps")
+    group.add_argument(
+        "--strategy",
+        default="rps",
+        metavar="NAME",
+        help=f"what varies between them: {', '.join(STRATEGIES)}; default rps",
+    )
     group.add_argument(
         "--k-range", type=_pair, metavar="LOW:HIGH", help="clusters of each"
     )
-    group.add_argument("--metric", default="euclidean", help="or cosine, for text")
+    group.add_argument(
+        "--metric",
+        default="euclidean",
+        metavar="NAME",
+        help="euclidean, or cosine for text",
+    )
     _add_option(group, "--generate-option", "generation, like sample_share=0.5")
 
 
@@ -157,7 +168,7 @@ def add_consensus(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"auto (the best of several, default) or one of {_methods()}",
     )
-    group.add_argument("--utility", help="of kcc, default h")
+    group.add_argument("--utility", metavar="NAME", help="of kcc, default h")
     group.add_argument(
         "--n-init", type=int, metavar="NUMBER", help="starts; default: the method's own"
     )
@@ -180,9 +191,14 @@ def _methods() -> str:
 def add_common(parser: argparse.ArgumentParser, *, plan: bool = False) -> None:
     """Add options that every computation takes."""
     group = parser.add_argument_group("running")
-    group.add_argument("--seed", type=_seed, help="same seed, same labels")
     group.add_argument(
-        "--backend", default="auto", help=f"one of {', '.join(backends.NAMES)}"
+        "--seed", type=_seed, metavar="NUMBER", help="same seed, same labels"
+    )
+    group.add_argument(
+        "--backend",
+        default="auto",
+        metavar="NAME",
+        help=f"one of {', '.join(backends.NAMES)}",
     )
     group.add_argument(
         "--n-jobs", type=int, metavar="NUMBER", help="threads, default all cores"

@@ -23,7 +23,7 @@ TEXT = "An ensemble and its consensus labels to a report, one HTML file."
 EXAMPLES = """\
 examples:
   gpu-consensus report ensemble labels.csv --data data.csv --output report.html
-  gpu-consensus report ensemble labels.csv --truth truth.csv --truth-column species
+  gpu-consensus report ensemble labels.csv --truth truth.csv
 """
 _UNTOLD = (
     *("run", "traceback", "words", "quiet", "report", "output", "title", "json"),

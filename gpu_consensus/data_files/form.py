@@ -194,8 +194,9 @@ def is_number(cell: str, *, comma: bool = True) -> bool:
 
 
 def looks_like_number(cell: str) -> bool:
-    """Whether a person would call it a number, thousands separators included."""
-    return is_number(cell) or _GROUPS.fullmatch(cell) is not None
+    """Whether a person would call it a number: 1'000, 5%, and a typeset minus too."""
+    plain = cell.strip("%$€£¥ ").replace("\u2212", "-")
+    return is_number(plain) or _GROUPS.fullmatch(plain) is not None
 
 
 def is_word(cell: str) -> bool:
@@ -268,7 +269,8 @@ def _parts_numbers(lines: list[str]) -> bool:
     """Whether blanks part numbers in every line but the first."""
     cells = [line.split() for line in lines[1:] or lines]
     sizes = {len(row) for row in cells}
-    numbers = all(is_number(cell) for row in cells for cell in row)
+    ends = {end for row in cells for cell in row for end in (cell[0], cell[-1])}
+    numbers = "," not in ends and all(is_number(cell) for row in cells for cell in row)
     return len(sizes) == 1 and sizes != {1} and numbers
 
 

@@ -31,8 +31,10 @@ from gpu_consensus.data_files.form import (
 )
 from gpu_consensus.data_files.source import Source
 from gpu_consensus.util.memory import check_memory
+from gpu_consensus.util.numbers import first_sentence
 from gpu_consensus.util.progress import progress_bar
 
+_QUICK = 1 << 24  # bytes that are read before a person wonders
 _UNIT = "\x1f"  # parts cells that stood in quotes; no text has it
 
 
@@ -61,7 +63,9 @@ def read_numbers(
     texts = [c for c in picked.kept if kinds[c] == "text"]
     if texts and picked.are_named:
         raise _not_a_number(where, layout, columns, texts[0])
+    empty = [c for c in picked.kept if kinds[c] == "empty" and not picked.are_named]
     kept = [c for c in picked.kept if kinds[c] in ("number", "mixed", "empty")]
+    kept = [c for c in kept if c not in empty]
     for c in kept:
         if kinds[c] == "mixed":
             raise _mixed(where, layout, columns, c)
@@ -75,6 +79,9 @@ def read_numbers(
     notes = told(source, layout, decimal, form)
     if texts:
         notes.append(_left_out(where, [_name(layout, c) for c in texts]))
+    if empty:
+        listed = ", ".join(repr(_name(layout, c)) for c in empty)
+        notes.append(f"{where}: nothing stands in {listed}, left out.")
     X, ids = _read(source, layout, kept, id_column, decimal, progress)
     kept_names = [names[c] for c in kept] if names else []
     if id_column is not None and ids is not None:
@@ -128,7 +135,8 @@ def _id_column(
         may = kinds[c] in ("text", "mixed") or whole
         if may and (is_index or is_id_name(name)) and _differ(columns[c], whole):
             return c
-    may = 0 in among and kinds[0] in ("text", "mixed") and len(kinds) > 1
+    words = sum(not looks_like_number(cell) for cell in columns[0])
+    may = 0 in among and 2 * words >= len(columns[0]) and len(kinds) > 1
     return 0 if may and _differ(columns[0], False) else None
 
 
@@ -156,7 +164,8 @@ def _read(
     above = layout.n_above
     line = 0
     name = f"reading {source.where}"
-    with progress_bar(progress, name, source.size, of_bytes=True) as advance:
+    shown = progress and (source.size is None or source.size > _QUICK)
+    with progress_bar(shown, name, source.size, of_bytes=True) as advance:
         for block in source.blocks(advance=advance):
             text, before = block, line
             line += block.count("\n") + (not block.endswith("\n"))
@@ -235,7 +244,8 @@ def _parse(
     except ValueError as error:
         _check_cells(source.where, layout, kept, decimal, _rows(text, layout), before)
         raise ValueError(
-            f"{source.where} is not a table of numbers ({error})."
+            f"{source.where} is not a table of numbers ({first_sentence(error)}); "
+            "write them with the digits 0 to 9, or leave the column out."
         ) from None
     _check_cells(source.where, layout, kept, decimal, _rows(text, layout), before)
     return part, ids  # infinite by its size, like 1e999; refused where it is used

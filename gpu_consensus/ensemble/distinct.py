@@ -58,10 +58,11 @@ def find_unlabelled(
     useful = useful_partitions(ensemble.n_labels, weights)
     if (ensemble.n_missing[useful] == 0).any():
         return np.empty(0, dtype=np.intp)
-    absent = np.ones(ensemble.n_samples, dtype=bool)
-    for i in useful:
-        absent &= to_host(ensemble.codes[i]) == ensemble.n_labels[i]
-    skip = np.flatnonzero(absent)
+    elsewhere = ensemble.elsewhere
+    if elsewhere is None:
+        skip = without_label(ensemble.codes, ensemble.n_labels, useful)
+    else:
+        skip = elsewhere.unlabelled(useful)
     if skip.size == ensemble.n_samples:
         raise ValueError("no object has any label; there is nothing to agree on.")
     if skip.size and on_unlabelled == "raise":
@@ -81,19 +82,51 @@ def check_distinct_rows(
 ) -> None:
     """Raise an error if fewer than ``n_clusters`` objects differ in their labels."""
     useful = useful_partitions(ensemble.n_labels, weights)
-    distinct: set[bytes] = set()
-    begin, step = 0, max(64, 2 * n_clusters)
-    while begin < ensemble.n_samples and len(distinct) < n_clusters:
-        rows = np.setdiff1d(
-            np.arange(begin, min(begin + step, ensemble.n_samples)), skip
-        )
-        block = to_host(ensemble.codes[:, begin : begin + step])
-        block = np.ascontiguousarray(block[np.ix_(useful, rows - begin)].T)
-        whole = block.view(np.dtype((np.void, block.itemsize * len(useful))))
-        distinct.update(row.tobytes() for row in np.unique(whole))
-        begin, step = begin + step, min(4 * step, 1 << 16)
-    if len(distinct) < n_clusters:
+    elsewhere = ensemble.elsewhere
+    if elsewhere is None:
+        number = len(distinct_rows(ensemble.codes, useful, skip, n_clusters))
+    else:
+        number = elsewhere.n_distinct(useful, skip, n_clusters)
+    if number < n_clusters:
         raise ValueError(
-            f"the ensemble has only {len(distinct)} distinct rows but "
-            f"n_clusters={n_clusters}; ask for at most {len(distinct)} clusters."
+            f"the ensemble has only {number} distinct rows but "
+            f"n_clusters={n_clusters}; ask for at most {number} clusters."
         )
+
+
+def without_label(
+    codes: Codes, n_labels: IntArray, useful: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
+    """Return the objects without a label in the useful partitions."""
+    absent = np.ones(codes.shape[1], dtype=bool)
+    for i in useful:
+        absent &= to_host(codes[i]) == n_labels[i]
+    return np.flatnonzero(absent)
+
+
+def distinct_rows(
+    codes: Codes,
+    useful: npt.NDArray[np.intp],
+    skip: npt.NDArray[np.intp],
+    number: int,
+) -> Codes:
+    """Return rows of useful codes that differ, (m, r); looks for about so many.
+
+    All of them where they are fewer.
+    """
+    found = np.empty((0, len(useful)), dtype=codes.dtype)
+    n, begin, step = codes.shape[1], 0, max(64, 2 * number)
+    while begin < n and len(found) < number:
+        rows = np.setdiff1d(np.arange(begin, min(begin + step, n)), skip)
+        block = to_host(codes[:, begin : begin + step])
+        block = block[np.ix_(useful, rows - begin)].T
+        found = unique_rows(np.concatenate([found, block]))
+        begin, step = begin + step, min(4 * step, 1 << 16)
+    return found
+
+
+def unique_rows(rows: Codes) -> Codes:
+    """Return the rows that differ, in the order of their bytes."""
+    rows = np.ascontiguousarray(rows)
+    whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0]
+    return rows[np.unique(whole, return_index=True)[1]]

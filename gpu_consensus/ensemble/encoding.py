@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_consensus.util.numbers import array_of, shown
+
 MAX_LABELS = 65_535
 _COUNTED_AT_ONCE = 1 << 20
 _STRINGS_AT_ONCE = 1 << 16
@@ -120,6 +122,12 @@ def _items(categories: npt.NDArray[Any]) -> list[Any]:
 
 
 def _encode(labels: Any, where: str) -> CodesAndCategories:
+    dimensions = getattr(labels, "ndim", 1)
+    if dimensions != 1:
+        raise ValueError(
+            f"{where} has {shown(dimensions)} dimensions; one label per object is "
+            "needed."
+        )
     if hasattr(labels, "isna") and hasattr(labels, "to_numpy"):  # a pandas column
         if isinstance(labels.dtype, np.dtype):
             return _encode(labels.to_numpy(), where)
@@ -130,7 +138,7 @@ def _encode(labels: Any, where: str) -> CodesAndCategories:
         present = ~np.ma.getmaskarray(labels)
         return _place_codes(present, *_encode(labels.data[present], where))
     if hasattr(labels, "__array__"):
-        array = np.asarray(labels)
+        array = array_of(where, labels)
     else:
         array = _as_array(labels, where)
     if array.ndim != 1:
@@ -184,7 +192,8 @@ def _as_array(labels: Any, where: str) -> npt.NDArray[Any]:
         labels, Iterable
     ):
         raise TypeError(
-            f"{where} is {labels!r}; it should be a vector with one label per object."
+            f"{where} is {shown(labels)}; it should be a vector with one label per "
+            "object."
         )
     items = list(labels)
     kinds = set(map(type, items))
@@ -269,7 +278,7 @@ def _encode_objects(array: npt.NDArray[Any], where: str) -> CodesAndCategories:
                 hash(label)
             except TypeError:
                 raise TypeError(
-                    f"{where} has the label {label!r}, which is not hashable; use "
+                    f"{where} has the label {shown(label)}, which is not hashable; use "
                     "numbers, strings or tuples."
                 ) from None
         raise

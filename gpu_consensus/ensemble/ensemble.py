@@ -35,7 +35,7 @@ from gpu_consensus.util.arrays import (
 )
 from gpu_consensus.util.checks import FloatArray, IntArray, check_choice, check_weights
 from gpu_consensus.util.html import html_table
-from gpu_consensus.util.numbers import check_mask, shown
+from gpu_consensus.util.numbers import array_of, check_mask, shown
 from gpu_consensus.util.warn import warn
 from gpu_consensus.util.weights import are_equal
 
@@ -77,6 +77,9 @@ class Ensemble:
     >>> ens.labels.tolist()
     [[0, 0], [0, 1], [1, 1]]
     """
+
+    elsewhere: Any = None
+    """What answers for the objects of an ensemble whose codes are on other machines."""
 
     def __init__(self, labels: Any, weights: Any = None) -> None:
         if isinstance(labels, Ensemble):
@@ -218,6 +221,22 @@ class Ensemble:
     def codes(self) -> Codes:
         """The internal form, (n_partitions, n_samples); read only."""
         return self._codes
+
+    def codes_of(self, objects: npt.NDArray[np.intp]) -> Codes:
+        """Return the codes of some objects, (n_partitions, m), on the host."""
+        if self.elsewhere is not None:
+            found: Codes = self.elsewhere.codes(objects)
+            return found
+        some = np.empty((self.n_partitions, len(objects)), dtype=self._codes.dtype)
+        for row, codes in zip(some, self._codes, strict=True):
+            row[:] = to_host(codes)[objects]
+        return some
+
+    def all_codes(self) -> Codes:
+        """Return ``codes``, fetched if they are on other machines: for few objects."""
+        if self.elsewhere is None:
+            return self._codes
+        return self.codes_of(np.arange(self.n_samples))
 
     @property
     def weights(self) -> FloatArray:
@@ -431,9 +450,11 @@ def _index(name: str, index: Any, size: int) -> npt.NDArray[np.intp]:
         return everything
     try:
         if isinstance(index, slice):
+            if index.step == 0:
+                raise TypeError
             kept = everything[index]
         else:
-            wanted = np.asarray(check_mask(name, to_host(index)))
+            wanted = array_of(name, check_mask(name, to_host(index)))
             wanted = np.atleast_1d(wanted)
             if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "biu"):
                 raise TypeError

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gpu_consensus.ensemble.encoding import category_array, count_codes, encode
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import IntArray
-from gpu_consensus.util.numbers import check_mask, shown
+from gpu_consensus.util.numbers import array_of, check_mask, shown
 from gpu_consensus.util.sparse import is_sparse
 
 Codes = npt.NDArray[Any]
@@ -53,7 +53,7 @@ def split_columns(labels: Any, expected: int | None = None) -> list[Any]:
             "labels.toarray()."
         )
     masked = isinstance(labels, np.ma.MaskedArray)
-    array = labels if masked else np.asarray(labels)
+    array = labels if masked else array_of("labels", labels)
     if array.ndim != 2:
         cure = (
             "for a single partition use Ensemble.from_partitions([labels])"
@@ -101,14 +101,14 @@ def check_parts(codes: Any, n_labels: Any, categories: Any) -> Parts:
     """
     codes = check_mask("codes", codes)
     if not hasattr(codes, "dtype"):
-        codes = np.asarray(codes)
+        codes = array_of("codes", codes)
     if codes.ndim != 2 or codes.dtype not in (np.uint8, np.uint16):
         raise ValueError(
             f"codes have shape {codes.shape} and type {codes.dtype}; they should "
             "be (n_partitions, n_samples), uint8 or uint16."
         )
     check_some(codes.shape)
-    sizes = np.asarray(check_mask("n_labels", to_host(n_labels)))
+    sizes = array_of("n_labels", check_mask("n_labels", to_host(n_labels)))
     if sizes.dtype.kind not in "iu":
         raise TypeError(
             f"n_labels={shown(n_labels)} should be integers, one K_i per partition."
@@ -211,7 +211,7 @@ def encode_all(
 
 
 def encode_each(columns: Iterable[Any]) -> Iterator[tuple[Codes, npt.NDArray[Any]]]:
-    """Yield the codes and the labels of each partition; all are of one length."""
+    """Yield codes and labels of each partition: all of one length, one or more."""
     size = -1
     for i, column in enumerate(columns):
         encoded, labels = encode(column, f"partition {i}")

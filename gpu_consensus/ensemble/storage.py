@@ -67,9 +67,9 @@ def write_atomic(
 
     A link is followed, unless ``follow`` is False: then the file takes its place.
     """
-    path = Path(path).resolve() if follow else Path(path)
+    path = Path(path)
     with explain_failure(path):
-        _replace(path, write)
+        _replace(_end_of_links(path) if follow else path, write)
 
 
 def write_new(path: Path, write: Callable[[BinaryIO], object]) -> bool:
@@ -92,7 +92,9 @@ def save(
     categories: Sequence[npt.NDArray[Any]],
 ) -> None:
     """Write the parts of an ensemble to ``path``."""
-    path = check_path("path", path).resolve()
+    path = check_path("path", path)
+    with explain_failure(path):
+        path = _end_of_links(path)
     meta = describe(codes.shape, codes.dtype, n_labels, weights, marginals, categories)
     if path.suffix == ".npz":
         text = np.str_(json.dumps(meta))
@@ -303,6 +305,14 @@ def explain_failure(path: Path) -> Iterator[None]:
         raise OSError(
             f"cannot write {str(path)!r}: {reason_of(error)}; {_cure(error)}."
         ) from error
+
+
+def _end_of_links(path: Path) -> Path:
+    """Return where a path leads to; an OSError if its links go in a circle."""
+    try:
+        return path.resolve()
+    except RuntimeError:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
 
 
 def _cure(error: OSError) -> str:

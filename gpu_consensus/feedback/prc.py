@@ -12,7 +12,7 @@ from gpu_consensus.feedback.tilo import check_order, exact_weights, lower_width,
 from gpu_consensus.util.checks import (
     FloatArray,
     IntArray,
-    check_int,
+    check_count,
     check_n_clusters,
     seed_sequence,
 )
@@ -104,7 +104,7 @@ def prc(
     """
     weights, unit = exact_weights(graph)
     n_clusters = check_n_clusters(n_clusters, len(weights))
-    n_init = check_int("n_init", n_init, 1)
+    n_init = check_count("n_init", n_init, 1)
     if order is None:
         rng = np.random.default_rng(seed_sequence(random_state))
         starts = [rng.permutation(len(weights)) for _ in range(n_init)]

@@ -11,7 +11,7 @@ import numpy as np
 from gpu_consensus.feedback.sites import LocalSite, Site, View
 from gpu_consensus.feedback.updates import FeedbackState
 from gpu_consensus.generate.store import digest
-from gpu_consensus.util.checks import check_int, check_n_clusters
+from gpu_consensus.util.checks import check_count, check_int, check_n_clusters
 from gpu_consensus.util.memory import check_memory
 from gpu_consensus.util.tables import check_features
 
@@ -89,7 +89,7 @@ def make_sites(
 ) -> list[Site]:
     """Make the sites of a single ``X`` or of a list of views; sites in it are kept."""
     dimensions = None
-    if projection != "auto" and projection is not None:
+    if not _is_auto(projection) and projection is not None:
         dimensions = check_int("projection", projection, 1, cure="None, or 'auto'")
     if _is_list_of_sites(X):
         if n_clusterers is not None:
@@ -99,11 +99,11 @@ def make_sites(
             )
         return _sites_of_views(X, settings, dimensions, seed)
     n_clusterers = N_CLUSTERERS if n_clusterers is None else n_clusterers
-    r = check_int("n_clusterers", n_clusterers, 1)
+    r = check_count("n_clusterers", n_clusterers)
     X = check_features(X)
     check_n_clusters(settings.n_clusters, X.shape[0])
     settings.check_memory(X.shape[0], r, r)
-    if projection == "auto" and settings.clusterer != "prc":
+    if _is_auto(projection) and settings.clusterer != "prc":
         dimensions = min(3, X.shape[1])
     return settings.sites(X, dimensions, seed.spawn(r))
 
@@ -117,6 +117,10 @@ def hash_features(X: Any) -> list[str]:
             "their own; leave checkpoint out, or give their features."
         )
     return [digest(check_features(x)) for x in tables]
+
+
+def _is_auto(projection: Any) -> bool:
+    return isinstance(projection, str) and projection == "auto"
 
 
 def _is_list_of_sites(X: Any) -> bool:

@@ -21,6 +21,7 @@ from gpu_consensus.generate.store import PartitionStore
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import (
     check_choice,
+    check_count,
     check_int,
     check_share,
     seed_sequence,
@@ -190,9 +191,9 @@ def generate_partitions(
     """
     check_choice("backend", backend, BACKENDS)
     on_gpu = device.wants_device(backend, X, base)
-    n_partitions = check_int("n_partitions", n_partitions, 1)
+    n_partitions = check_count("n_partitions", n_partitions)
     metric = check_choice("metric", metric, METRICS)
-    max_iter = check_int("max_iter", max_iter, 1)
+    max_iter = check_count("max_iter", max_iter)
     if rows_per_cluster is not None:
         cure = "or None for all rows"
         rows_per_cluster = check_int("rows_per_cluster", rows_per_cluster, 1, cure=cure)

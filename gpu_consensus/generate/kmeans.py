@@ -14,7 +14,12 @@ import numpy.typing as npt
 from gpu_consensus.generate import rows as rows_module
 from gpu_consensus.generate.lloyd import Descent, descend, draw_first, inertia
 from gpu_consensus.generate.rows import METRICS, Floats, Labels, Rows, assign
-from gpu_consensus.util.checks import check_choice, check_int, check_n_clusters
+from gpu_consensus.util.checks import (
+    check_choice,
+    check_count,
+    check_int,
+    check_n_clusters,
+)
 
 INITS = ("k-means++", "random")
 FEW_ROWS = 1000  # a sample is never smaller, however few the clusters
@@ -88,12 +93,12 @@ def kmeans(
     True
     """
     n_clusters = check_n_clusters(n_clusters, X.shape[0])
-    max_iter = check_int("max_iter", max_iter, 1)
+    max_iter = check_count("max_iter", max_iter)
     check_choice("metric", metric, METRICS)
     check_choice("init", init, INITS)
     if rows_per_cluster is not None:
         rows_per_cluster = check_int("rows_per_cluster", rows_per_cluster, 1)
-    n_init = check_int("n_init", n_init, 1)
+    n_init = check_count("n_init", n_init, 1)
     n_threads = check_int("n_threads", n_threads, 1)
     rows = rows_module.prepare(X, metric)
     rows_module.check_directions(X, rows)
@@ -147,6 +152,7 @@ def best_start(
     That is half the sum of squared distances; 0 for a single start from a sample.
     """
     if _learns_from_all(rows.n_samples, n_clusters, rows_per_cluster):
+        rows = rows.whole()
         starts = _learn_from_all(rows, n_clusters, seeds, max_iter, init, n_threads)
     else:
         assert rows_per_cluster is not None
@@ -209,10 +215,12 @@ def _learn_from_sample(
     n, sampled = rows.n_samples, rows
     if n_sampled < n:
         sampled = rows.take(_draw_sample(n, n_sampled, rng))
+    else:
+        sampled = rows = rows.whole()
     first = _first_rows(sampled, n_clusters, n_seeded, init, rng)
     if len(first) < n_clusters and sampled is not rows:
         # the sample has too few distinct rows, all of them may have enough
-        sampled = rows
+        sampled = rows = rows.whole()
         first = _first_rows(rows, n_clusters, n, init, rng)
     if first.size == 0:
         return _one_cluster(rows)

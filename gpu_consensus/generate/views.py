@@ -14,6 +14,7 @@ from gpu_consensus.ensemble.encoding import MAX_LABELS
 from gpu_consensus.generate.features import column_deviation, count_distinct_rows
 from gpu_consensus.util.checks import (
     check_choice,
+    check_count,
     check_int,
     check_n_clusters,
     check_not_negative,
@@ -114,7 +115,7 @@ def make_recipe(
         options["n_features"] = _n_features(n_features, d)
     elif strategy == "projection":
         default = min(3, d) if n_components is None else n_components
-        options["n_components"] = check_int("n_components", default, 1)
+        options["n_components"] = check_count("n_components", default)
     elif strategy == "zipf":
         options["zipf_alpha"] = None if zipf_alpha is None else _alpha(zipf_alpha)
         reading = "drawn" if zipf_weights is None else zipf_weights
@@ -123,6 +124,8 @@ def make_recipe(
         sample_share = 0.5 if strategy == "rows" else 1
     share = check_share("sample_share", sample_share, open_low=True, open_high=False)
     n_sampled = max(1, round(share * n))
+    if n_clusters is not None:
+        n_clusters = check_n_clusters(n_clusters, n)
     own = k_range is None and strategy == "rps" and needs_k and n_clusters is not None
     k_range = _k_range(n, strategy, n_clusters, k_range, needs_k, is_text)
     if own and not is_text:
@@ -144,13 +147,11 @@ def make_recipe(
 def _k_range(
     n: int,
     strategy: str,
-    n_clusters: Any,
+    n_clusters: int | None,
     k_range: Any,
     needs_k: bool,
     is_text: bool,
 ) -> tuple[int, int] | None:
-    if n_clusters is not None:
-        n_clusters = check_n_clusters(n_clusters, n)
     if k_range is not None:
         return _explicit_range(k_range, n)
     if not needs_k:

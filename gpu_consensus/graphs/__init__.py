@@ -172,7 +172,7 @@ def largest_load(weights: FloatArray, n_parts: int, imbalance: float) -> float:
     (3.0, 26.0)
     """
     mean = float(weights.sum()) / n_parts
-    cap = (1 + imbalance) * mean * (1 + 1e-12)
+    cap = min(1 + imbalance, n_parts) * mean * (1 + 1e-12)
     if np.array_equal(weights, np.rint(weights)):
         cap = max(math.floor(cap), math.ceil(mean * (1 - 1e-12)))
     return max(float(cap), float(weights.max()))

@@ -53,9 +53,8 @@ def metis(
         edges = _whole_edges(star)
     else:
         edges = _whole_edges(graph.adjacency())
-    options = pymetis.Options(
-        seed=seed, ufactor=min(max(1, round(1000 * imbalance)), 1000 * n_parts)
-    )
+    factor = max(1, round(1000 * min(imbalance, n_parts)))
+    options = pymetis.Options(seed=seed, ufactor=factor)
     cut = pymetis.part_graph(
         n_parts,
         pymetis.CSRAdjacency(

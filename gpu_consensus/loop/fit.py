@@ -32,6 +32,7 @@ from gpu_consensus.loop.starts import Starts
 from gpu_consensus.util.checks import (
     FloatArray,
     check_choice,
+    check_count,
     check_int,
     seed_sequence,
 )
@@ -62,7 +63,7 @@ class LoopOptions:
 
     def check(self) -> None:
         """Raise an error for an option that is out of its bounds."""
-        self.n_init = check_int("n_init", self.n_init, 1)
+        self.n_init = check_count("n_init", self.n_init, 1)
         self.max_iter = check_int("max_iter", self.max_iter, 1)
         if self.checkpoint is not None:
             self.checkpoint = check_path("checkpoint", self.checkpoint)
@@ -84,7 +85,7 @@ class LoopOptions:
                     "of generations."
                 )
         else:
-            self.search = check_int("search", self.search, 0)
+            self.search = check_count("search", self.search, 0)
 
     @property
     def searches(self) -> bool:
@@ -180,15 +181,7 @@ def fit(
         + sum(weight.nbytes for weight in weights_of if weight is not None),
     )
     with memory_for("the restarts that run together", _FEWER):
-        blocks = CodeBlocks(backend, ensemble.codes, ensemble.offsets, memory_limit)
-        rows = LocalRows(
-            blocks,
-            n_clusters,
-            skip,
-            row_weight=rule.row_weight,
-            absent_weight=rule.absent_weight,
-            hashed=not rule.monotone,
-        )
+        rows = _rows(ensemble, n_clusters, rule, backend, skip, memory_limit)
         saved = open_checkpoint(
             ensemble, weights, method, n_clusters, options, rule, random_state
         )
@@ -267,6 +260,28 @@ def fit(
                 )
             saved.save(starts, rows, force=True)
         return _end(rows, backend, rule, starts, details)
+
+
+def _rows(
+    ensemble: Ensemble,
+    n_clusters: int,
+    rule: Rule,
+    backend: Backend,
+    skip: npt.NDArray[np.intp],
+    memory_limit: int | None,
+) -> Rows:
+    """Return the objects of an ensemble, here or elsewhere."""
+    if ensemble.elsewhere is not None:
+        found: Rows = ensemble.elsewhere.rows(backend, rule, n_clusters, skip)
+        return found
+    return LocalRows(
+        CodeBlocks(backend, ensemble.codes, ensemble.offsets, memory_limit),
+        n_clusters,
+        skip,
+        row_weight=rule.row_weight,
+        absent_weight=rule.absent_weight,
+        hashed=not rule.monotone,
+    )
 
 
 def _together(ensemble: Ensemble, n_clusters: int, memory_limit: int | None) -> int:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gpu_consensus.backends.numpy import smallest_unsigned
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts, Table
 from gpu_consensus.loop.code_blocks import CodeBlocks
+from gpu_consensus.loop.filling import choose_fillers, n_candidates
 from gpu_consensus.loop.hashing import hash_assignments
 from gpu_consensus.loop.overlays import Overlays
 from gpu_consensus.loop.rows import Overlay, Seeds, Tally
@@ -35,6 +36,8 @@ class LocalRows:
         Summed over the members that have no label in a partition.
     hashed : bool, default False
         Whether to hash assignments, so that repeats are seen.
+    first : int, default 0
+        The number of the first of these objects in hashes.
     """
 
     def __init__(
@@ -46,12 +49,14 @@ class LocalRows:
         row_weight: npt.NDArray[np.float32] | None = None,
         absent_weight: npt.NDArray[np.int64] | None = None,
         hashed: bool = False,
+        first: int = 0,
     ) -> None:
         self.blocks = blocks
         self.n_samples = blocks.n_samples
         self.n_clusters = n_clusters
         self.skip = skip
         self.hashed = hashed
+        self._first = first
         self._row_weight = blocks.per_range(row_weight)
         self._weighs_absent = absent_weight is not None
         self._absent_weight = blocks.per_range(absent_weight)
@@ -65,6 +70,10 @@ class LocalRows:
         self._previous: Any = None
         self._counts: Any = None
         self._absent: Any = None
+        # restarts that have just begun, and whether most objects are going to move, so
+        # that all are counted anew
+        self._fresh: set[int] = set()
+        self._restless = False
         # what the last exact step saves, in bins (A, size) of each range of objects
         self._gain_bins: list[Any] = []
         # careful seeding: the lowest score of each object so far, and who was drawn
@@ -83,6 +92,7 @@ class LocalRows:
         there = self.blocks.backend.to_device(first)
         numbers = self._next(len(there))
         self._stored.update(zip(numbers, there, strict=True))
+        self._fresh.update(numbers)
         return numbers
 
     def _next(self, number: int) -> list[int]:
@@ -97,6 +107,7 @@ class LocalRows:
             row = self._assignment(q)
             kept[new] = row.copy() if q in self._restarts else row
         self._stored, self._restarts = kept, []
+        self._fresh = set()
         self._current = self._previous = self._counts = self._absent = None
 
     def _leave(self) -> None:
@@ -104,6 +115,7 @@ class LocalRows:
         for a, q in enumerate(self._restarts):
             self._stored[q] = self._current[a]
         self._restarts = []
+        self._restless = False
 
     def _seeded(self, seeds: Seeds) -> Assignment:
         """Return the assignment (n,) that seeds stand for, on the host."""
@@ -129,6 +141,7 @@ class LocalRows:
             for row, assignment in zip(self._current, stored, strict=True):
                 row[...] = assignment
             self._restarts = list(restarts)
+            self._restless = self._fresh.issuperset(restarts)
             self._count_all()
         elif restarts != known:
             places = [known.index(q) for q in restarts]
@@ -173,7 +186,9 @@ class LocalRows:
         """Return the tally of some restarts, in one copy from the device."""
         backend, hashes = self.blocks.backend, None
         if self.hashed:
-            hashes = hash_assignments(backend.xp, assignment, self.n_clusters)
+            hashes = hash_assignments(
+                backend.xp, assignment, self.n_clusters, self._first
+            )
         here, absent_here, moved, hashes = backend.to_host(
             counts, absent, moved, hashes
         )
@@ -196,6 +211,10 @@ class LocalRows:
         if least_gain is not None:
             least = self.blocks.backend.to_device(least_gain[:, None])
         self._gain_bins = []
+        if self._restless:
+            self._counts[...] = 0
+            if self._absent is not None:
+                self._absent[...] = 0
         whole = self._previous
         for rows, codes in self.blocks.blocks(len(self._restarts)):
             before = self._current[:, rows]
@@ -203,14 +222,17 @@ class LocalRows:
                 after = self._assign(rows, codes, table, row_table)
             else:
                 after = self._exact(codes, table, stay, before, least)
-            self._count(rows, codes, before, after)
+            self._count(rows, codes, None if self._restless else before, after)
             moved += (before != after).sum(axis=1)
             if rows == slice(0, n_samples):
                 whole = after
             else:
                 whole[:, rows] = after
         self._previous, self._current = self._current, whole
-        return self._tally(self._current, self._counts, self._absent, moved)
+        tally = self._tally(self._current, self._counts, self._absent, moved)
+        self._fresh.difference_update(self._restarts)
+        self._restless = 2 * int(tally.moved.sum()) > whole.size
+        return tally
 
     def _exact(
         self,
@@ -273,17 +295,36 @@ class LocalRows:
         """See :class:`Rows`."""
         a = self._restarts.index(restart)
         counts = to_host(self._counts[: self.blocks.offsets[1], a])
-        sizes = counts.sum(axis=0)  # every object has one code in partition 0
-        # at most one object of each cluster has to stay behind, and one more of each
-        # cluster that gave one away
-        candidates = self._worst(table, row_table, 3 * self.n_clusters)
+        worst, _ = self.worst(table, row_table, n_candidates(self.n_clusters))
+        # every object has one code in partition 0
+        sizes, owners = counts.sum(axis=0), self.clusters_of(restart, worst)
+        chosen = choose_fillers(worst, owners, sizes, clusters)
+        return self.move(restart, chosen, clusters)
+
+    def clusters_of(
+        self, restart: int, objects: npt.NDArray[np.intp]
+    ) -> npt.NDArray[np.intp]:
+        """Return the clusters of some objects, on the host."""
+        there = self._assignment(restart)[self.blocks.backend.to_device(objects)]
+        return np.asarray(to_host(there), dtype=np.intp)
+
+    def move(
+        self,
+        restart: int,
+        objects: npt.NDArray[np.intp],
+        clusters: npt.NDArray[np.intp],
+    ) -> Tally:
+        """Put some objects into other clusters, in a restart at work."""
+        a, there = self._restarts.index(restart), self.blocks.backend.to_device
         assignment = self._current[a].copy()
-        for k in clusters:
-            l = next(l for l in candidates if sizes[int(assignment[l])] > 1)
-            sizes[int(assignment[l])] -= 1
-            sizes[k] += 1
-            assignment[l] = k
+        assignment[there(objects)] = there(clusters.astype(assignment.dtype))
         return self._change([a], assignment[None])
+
+    def forget_counts(self) -> None:
+        """Count the restarts at work from zero, so that tallies tell what changed."""
+        self._counts[...] = 0
+        if self._absent is not None:
+            self._absent[...] = 0
 
     def _change(self, places: list[int], after: Assignment) -> Tally:
         """Give some restarts at work other assignments (m, n); return their tally."""
@@ -310,8 +351,10 @@ class LocalRows:
         self._current[places] = after
         return self._tally(after, counts, absent, (before != after).sum(axis=1))
 
-    def _worst(self, table: Table, row_table: Table | None, number: int) -> list[int]:
-        """Return the objects that fit their cluster worst, worst first."""
+    def worst(
+        self, table: Table, row_table: Table | None, number: int
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]:
+        """Return the objects that fit their cluster worst, worst first, and how."""
         backend = self.blocks.backend
         worst = np.empty(0, dtype=np.intp)
         score = np.empty(0, dtype=np.float32)
@@ -330,35 +373,49 @@ class LocalRows:
             score = np.concatenate([score, backend.to_host(best)[0][labelled]])
             order = np.argsort(-score, kind="stable")[:number]
             worst, score = worst[order], score[order]
-        return [int(l) for l in worst]
+        return worst, score
 
     def draw(
         self, rng: np.random.Generator, table: Table | None = None
     ) -> tuple[int, Codes]:
         """See :class:`Rows`; scores are scaled to integers, whose sums are exact."""
-        backend = self.blocks.backend
-        labelled = np.delete(np.arange(self.blocks.n_samples), self.skip)
         if table is None:
-            self._nearest = np.zeros(self.blocks.n_samples, dtype=np.float32)
-            self._nearest[labelled] = np.inf
+            self.lower(None, np.empty(0, dtype=np.intp))
+            labelled = np.delete(np.arange(self.n_samples), self.skip)
             l = int(labelled[rng.integers(labelled.size)])
             self._drawn = [l]
             return l, to_host(self.blocks.codes[:, l])
-        nearest = self._nearest
-        for rows, codes in self.blocks.blocks(1):
-            score = backend.assign(codes, self.blocks.offsets, table, best=True).best
-            lowest = backend.to_host(score)[0]
-            np.minimum(nearest[rows], lowest, out=nearest[rows])
-        nearest[self._drawn] = 0
-        largest = float(nearest.max())
+        largest = self.lower(table, np.array(self._drawn))
         if largest > 0:
-            ends = np.cumsum((nearest * (2.0**31 / largest)).astype(np.int64))
+            ends = self.seed_ends(2.0**31 / largest)
             l = int(np.searchsorted(ends, rng.integers(ends[-1]), side="right"))
         else:  # all others are equal to one that was drawn
+            labelled = np.delete(np.arange(self.n_samples), self.skip)
             rest = np.setdiff1d(labelled, self._drawn, assume_unique=True)
             l = int(rest[rng.integers(rest.size)])
         self._drawn.append(l)
         return l, to_host(self.blocks.codes[:, l])
+
+    def lower(self, table: Table | None, drawn: npt.NDArray[np.intp]) -> float:
+        """Lower the scores of ``draw`` by a table, or begin anew; return the largest.
+
+        Those of objects that were drawn are 0.
+        """
+        if table is None:
+            self._nearest = np.full(self.n_samples, np.inf, dtype=np.float32)
+            self._nearest[self.skip] = 0.0
+            return np.inf
+        backend, nearest = self.blocks.backend, self._nearest
+        for rows, codes in self.blocks.blocks(1):
+            score = backend.assign(codes, self.blocks.offsets, table, best=True).best
+            lowest = backend.to_host(score)[0]
+            np.minimum(nearest[rows], lowest, out=nearest[rows])
+        nearest[drawn] = 0
+        return float(nearest.max())
+
+    def seed_ends(self, scale: float) -> npt.NDArray[np.int64]:
+        """Return the sums, up to each object, of the scores as whole numbers."""
+        return np.cumsum((self._nearest * scale).astype(np.int64))
 
     def cells(self, overlays: Sequence[Overlay]) -> list[npt.NDArray[np.int64]]:
         """See :class:`Rows`."""

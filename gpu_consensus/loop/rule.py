@@ -57,6 +57,10 @@ class Rule(Protocol):
     """(n,), for rules that have a row table too."""
     absent_weight: npt.NDArray[np.int64] | None = None
     """(n,), summed over the members of a cluster without a label in a partition."""
+    label_weights: IntArray | None = None
+    """(S,): what both are sums of, over the labels of an object."""
+    weighs_absent: bool = False
+    """Whether it has an ``absent_weight``."""
     recipe: TableRecipe | None = None
     """How backends make the table; without one, ``table`` makes it on the host."""
     fingerprint: str | None = None

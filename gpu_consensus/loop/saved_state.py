@@ -201,7 +201,8 @@ def _searching(part: Any) -> Searching:
     counts = (state.most, state.patience, state.generation, state.waited)
     flags = (state.with_partitions, state.useful, state.is_done)
     right = (
-        all(map(_is_count, (*counts, state.n_children)))
+        all(map(_is_count, (*counts, state.n_children, state.n_evolving)))
+        and state.n_evolving > 0
         and all(isinstance(flag, bool) for flag in flags)
         and isinstance(state.best, list)
         and all(math.isfinite(value) for value in state.best)

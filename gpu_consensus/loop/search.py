@@ -26,12 +26,10 @@ from gpu_consensus.loop.lloyd import fill_empty
 from gpu_consensus.loop.merging import merge_cells
 from gpu_consensus.loop.rows import Layer, Rows, Seeds, Tally
 from gpu_consensus.loop.rule import Rule, tables_of
-from gpu_consensus.loop.searching import Searching
+from gpu_consensus.loop.searching import POPULATION, Searching
 from gpu_consensus.loop.settling import add_cells
 from gpu_consensus.util.checks import FloatArray, IntArray
 
-POPULATION = 10
-"""Answers that a generation begins with; further starts compete at the end."""
 MOST_OBJECTS = 200_000
 """Search beyond looks at a sample of so many objects."""
 _CELLS = 4  # per cluster, that are kept of an overlay
@@ -140,8 +138,8 @@ class Search:
             Called with the answers after every generation.
         """
         everyone = np.arange(len(answers.objective))
-        first = answers.chosen(everyone[:POPULATION])
-        rest = answers.chosen(everyone[POPULATION:])
+        first = answers.chosen(everyone[: state.n_evolving])
+        rest = answers.chosen(everyone[state.n_evolving :])
         population, rest = self.keep(first.chosen(self._fittest(first)), rest)
         if not state.best:
             state.best.append(float(population.objective[0]))
@@ -170,6 +168,7 @@ class Search:
             state.with_partitions = state.useful or not falls
             state.n_children += len(children.objective)
             state.generation += 1
+            state.n_evolving = len(population.objective)
             after_generation(joined([population, rest]))
         everything = joined([population, rest])
         return everything.chosen(np.argsort(everything.objective, kind="stable"))

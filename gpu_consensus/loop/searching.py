@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+POPULATION = 10
+"""Answers that a generation begins with; further starts compete at the end."""
 _LARGE = 5000  # objects from which on fewer generations do
 _PATIENCE = 2  # generations without a fall
 
@@ -25,6 +27,8 @@ class Searching:
         Generations since the last fall.
     n_children : int
         Overlays tried.
+    n_evolving : int
+        Answers, the first, that go on evolving; the others compete at the end.
     best : list of float
         The lowest objective after the starts and after every generation.
     is_done : bool
@@ -35,6 +39,7 @@ class Searching:
     generation: int = 0
     waited: int = 0
     n_children: int = 0
+    n_evolving: int = POPULATION
     best: list[float] = field(default_factory=list)
     with_partitions: bool = True
     useful: bool = True

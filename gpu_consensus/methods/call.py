@@ -127,7 +127,7 @@ class Task:
     @property
     def codes(self) -> Codes:
         """Codes of the labelled objects, on the host, (r, n)."""
-        codes: Codes = to_host(self.ensemble.codes)
+        codes: Codes = to_host(self.ensemble.all_codes())
         return codes
 
     @property
@@ -185,6 +185,22 @@ class Task:
         drawn = draw_objects(self.ensemble.n_samples, label_objects, self.draws)
         return LabelContingency(
             self.method, self.ensemble, self.backend, drawn, self.memory_limit
+        )
+
+    def count(
+        self, ensemble: Ensemble, labels: npt.NDArray[Any], n_clusters: int
+    ) -> Counts:
+        """Count the labels of each cluster of a labelling; -1 means not counted."""
+        if ensemble.elsewhere is not None:
+            counts: Counts = ensemble.elsewhere.count(labels, n_clusters)
+            return counts
+        return count_by_cluster(
+            self.backend,
+            ensemble.codes,
+            ensemble.offsets,
+            labels,
+            n_clusters,
+            self.memory_limit,
         )
 
     def pairs(self, objects: npt.NDArray[np.intp] | None = None) -> Pairs:
@@ -251,14 +267,7 @@ class Task:
         used, compact = np.unique(to_host(labels), return_inverse=True)
         whole = np.full(self.given.n_samples, -1, dtype=np.int32)
         whole[self.labelled] = compact.ravel()
-        counts = count_by_cluster(
-            self.backend,
-            self.given.codes,
-            self.given.offsets,
-            whole,
-            len(used),
-            self.memory_limit,
-        )
+        counts = self.count(self.given, whole, len(used))
         table, _ = IpvcRule(self.given, self.given_weights).table(counts[:, None])
         past = np.asarray(history, dtype=np.float64)
         return self._leave(

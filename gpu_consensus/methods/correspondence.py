@@ -18,7 +18,13 @@ from gpu_consensus.loop.count_by_cluster import count_many_by_cluster
 from gpu_consensus.methods.alignment import match
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.result import Consensus
-from gpu_consensus.util.checks import FloatArray, IntArray, check_choice, check_int
+from gpu_consensus.util.checks import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_count,
+    check_int,
+)
 from gpu_consensus.util.memory import check_memory
 from gpu_consensus.util.progress import progress_bar
 from gpu_consensus.util.threads import one_thread
@@ -103,7 +109,7 @@ def correspondence(
     ([0, 0, 1, 1], [[0, 1], [1, 0], [0, 1]])
     """
     check_choice("variant", variant, ["constrained", "unconstrained", "svd"])
-    n_init = check_int("n_init", n_init, 1)
+    n_init = check_count("n_init", n_init, 1)
     max_iter = check_int("max_iter", max_iter, 1)
     method = {"constrained": "ccc", "unconstrained": "ccu", "svd": "ccsvd"}[variant]
     shared = Shared(

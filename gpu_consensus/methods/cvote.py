@@ -11,6 +11,7 @@ from gpu_consensus.backends.device_memory import ELSEWHERE, memory_for
 from gpu_consensus.backends.log2 import log2
 from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.backends.protocol import Backend
+from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.methods.bottleneck import merge_clusters
 from gpu_consensus.methods.call import Shared, Task, open_task
@@ -127,10 +128,7 @@ def cvote(
     if n_deciders < n:
         rng = task.rng()
         voters, deciders = _draw(rng, n, n_voters), _draw(rng, n_voters, n_deciders)
-    if voters is None:
-        codes = task.codes
-    else:
-        codes = np.stack([to_host(line)[voters] for line in ens.codes])
+    codes = task.codes if voters is None else ens.codes_of(voters)
     threads = n_threads(n_jobs)
     votes, weight, tables = cast(
         codes,
@@ -219,17 +217,30 @@ def _label_all(
 
     Sums of votes are exact, so that they are those of the objects that decided.
     """
-    backend, offsets = task.backend, task.ensemble.offsets
-    n = task.ensemble.n_samples
-    n_clusters = int(merged.max()) + 1
+    ens, n_clusters = task.ensemble, int(merged.max()) + 1
     whole = np.concatenate([_merge_columns(table, merged) for table in tables])[:, None]
-    labels, shares = np.empty(n, dtype=np.intp), np.empty(n)
+    if ens.elsewhere is not None:
+        found: tuple[npt.NDArray[np.intp], FloatArray] = ens.elsewhere.winners(whole)
+        return found
     with memory_for(f"the votes for {n_clusters} clusters", ELSEWHERE):
-        there = backend.to_device(whole)
-        blocks = CodeBlocks(backend, task.ensemble.codes, offsets, task.memory_limit)
-        for rows, codes in blocks.blocks(n_clusters):
-            score = backend.scores(codes, offsets, there)[:, 0]
-            labels[rows], shares[rows] = _winners(backend.to_host(score))
+        return most_voted(
+            CodeBlocks(task.backend, ens.codes, ens.offsets, task.memory_limit), whole
+        )
+
+
+def most_voted(
+    blocks: CodeBlocks, table: FloatArray
+) -> tuple[npt.NDArray[np.intp], FloatArray]:
+    """Return the cluster of most votes of each object, and its share, (n,) each.
+
+    ``table`` (S, 1, k) is what each label votes for.
+    """
+    labels = np.empty(blocks.n_samples, dtype=np.intp)
+    shares = np.empty(blocks.n_samples)
+    there = blocks.backend.to_device(table)
+    for rows, codes in blocks.blocks(table.shape[2]):
+        score = blocks.backend.scores(codes, blocks.offsets, there)[:, 0]
+        labels[rows], shares[rows] = _winners(blocks.backend.to_host(score))
     return labels, shares
 
 
@@ -242,15 +253,12 @@ def _fill_clusters(task: Task, labels: npt.NDArray[np.intp], share: FloatArray) 
     empty = np.flatnonzero(sizes == 0)
     if not empty.size:
         return
-    codes = task.codes
     candidates = iter(np.argsort(share, kind="stable").tolist())
     looked_at = np.zeros(len(labels), dtype=bool)
     for k in empty:
         while True:
             l = next(l for l in candidates if not looked_at[l])
-            equals = np.ones(len(labels), dtype=bool)
-            for line in codes:
-                equals &= line == line[l]
+            equals = _equals(task.ensemble, l)
             looked_at |= equals
             number = int(np.count_nonzero(equals))
             if number < sizes[labels[l]]:
@@ -258,3 +266,16 @@ def _fill_clusters(task: Task, labels: npt.NDArray[np.intp], share: FloatArray) 
         sizes[labels[l]] -= number
         sizes[k] = number
         labels[equals] = k
+
+
+def _equals(ensemble: Ensemble, l: int) -> npt.NDArray[np.bool_]:
+    """Return which objects have the labels of one, (n,)."""
+    equals = np.ones(ensemble.n_samples, dtype=bool)
+    if ensemble.elsewhere is not None:
+        equals[:] = False
+        equals[ensemble.elsewhere.equal_to(l)] = True
+        return equals
+    for given in ensemble.codes:
+        line = to_host(given)
+        equals &= line == line[l]
+    return equals

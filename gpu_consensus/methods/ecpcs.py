@@ -16,10 +16,13 @@ from gpu_consensus.methods.label_contingency import LabelContingency
 from gpu_consensus.methods.label_graph import leading_vectors, object_sums
 from gpu_consensus.methods.label_links import label_jaccard
 from gpu_consensus.result import Consensus
-from gpu_consensus.util.checks import FloatArray, check_int
+from gpu_consensus.util.checks import FloatArray, check_count, check_int
 from gpu_consensus.util.memory import check_memory
 from gpu_consensus.util.threads import one_thread
 from gpu_consensus.util.weights import vote_weights
+
+MOST_STEPS = 10_000
+"""Of a walk: what is left of it after so many is less than rounding."""
 
 _PAIR_BYTES = 64  # of two labels: eight matrices while walks are compared
 
@@ -89,7 +92,7 @@ def ecpcs(
     >>> result.labels.tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
     True
     """
-    steps = check_int("steps", steps, 1)
+    steps = check_count("steps", steps, 1, MOST_STEPS)
     label_objects = check_int("label_objects", label_objects, 1)
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress

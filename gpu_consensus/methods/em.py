@@ -27,6 +27,7 @@ from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import (
     FloatArray,
     check_choice,
+    check_count,
     check_int,
     check_not_negative,
 )
@@ -132,7 +133,7 @@ def em(
     >>> result.proba.shape
     (6, 2)
     """
-    n_init = check_int("n_init", n_init, 1)
+    n_init = check_count("n_init", n_init, 1)
     max_iter = check_int("max_iter", max_iter, 1)
     tol = check_not_negative("tol", tol)
     if isinstance(init, str):

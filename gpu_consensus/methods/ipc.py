@@ -110,6 +110,11 @@ def ipc(
     loop = LoopOptions(init, n_init, max_iter, checkpoint)
     method = "ipc" if update == "batch" else "ipc:sequential"
     task = open_task(method, ensemble, n_clusters, shared, loop=loop)
+    if update == "sequential" and task.given.elsewhere is not None:
+        raise ValueError(
+            "update='sequential' looks at one object after another, which workers "
+            "cannot share; use update='batch'."
+        )
     rule = IpvcRule(task.given, task.given_weights, task.backend.label_sums)
     return task.fit(rule, run=lloyd if update == "batch" else _sweep_starts)
 

@@ -15,7 +15,6 @@ from gpu_consensus.backends.numpy import smallest_unsigned
 from gpu_consensus.backends.protocol import Backend, Codes
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.code_blocks import CodeBlocks
-from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray, IntArray
 from gpu_consensus.util.memory import check_memory
 
@@ -87,9 +86,8 @@ class LabelContingency:
     def codes(self) -> Codes:
         """Codes of the objects that are counted, (r, m), where they are."""
         if self.objects is None:
-            return self.ensemble.codes
-        drawn: Codes = to_host(self.ensemble.codes)[:, self.objects]
-        return drawn
+            return self.ensemble.all_codes()
+        return self.ensemble.codes_of(self.objects)
 
     @cached_property
     def sizes(self) -> IntArray:

@@ -20,7 +20,6 @@ from gpu_consensus.graphs.eigenvectors import iterate_eigenvectors
 from gpu_consensus.graphs.kinds import unit_rows
 from gpu_consensus.graphs.spectral import fit_kmeans
 from gpu_consensus.loop.code_blocks import CodeBlocks
-from gpu_consensus.loop.count_by_cluster import count_by_cluster
 from gpu_consensus.methods.call import Task
 from gpu_consensus.methods.label_contingency import LabelContingency
 from gpu_consensus.util.arrays import to_host
@@ -35,6 +34,7 @@ _MANY = 5000  # objects up to which that matrix is quickly made
 _ENTRY_BYTES = 48  # of a label of an object: in rows, in columns, and while made
 _RANK = 1e-10  # eigenvalues below this share of the largest are rounding
 _BITS = 33  # of a term of a sum over objects
+_SUMS = 1 << 23  # bytes for sums over the labels of some objects at a time
 _CHUNK = 1 << 13  # objects whose labels are compared at a time: they stay in the cache
 
 
@@ -102,13 +102,24 @@ def object_sums(
     sums : ndarray of shape (some, c)
         Of one range of objects after another.
     """
-    ens, backend = task.ensemble, task.backend
-    table = np.zeros((int(ens.offsets[-1]), 1, values.shape[1]))
+    offsets, backend = task.ensemble.offsets, task.backend
+    there = backend.to_device(_with_missing(offsets, labels, values))
+    for _, some in _blocks(task, codes).blocks(values.shape[1]):
+        yield backend.to_host(backend.scores(some, offsets, there))[:, 0]
+
+
+def _blocks(task: Task, codes: Any) -> CodeBlocks:
+    limit = min(_SUMS, task.memory_limit or _SUMS)  # they are copied a few times
+    return CodeBlocks(task.backend, codes, task.ensemble.offsets, limit)
+
+
+def _with_missing(
+    offsets: IntArray, labels: LabelContingency, values: FloatArray
+) -> FloatArray:
+    """Return values (S, c) as a table (S, 1, c) with rows for missing labels."""
+    table = np.zeros((int(offsets[-1]), 1, values.shape[1]))
     table[labels.table_rows, 0] = values
-    there = backend.to_device(table)
-    blocks = CodeBlocks(backend, codes, ens.offsets, task.memory_limit)
-    for _, some in blocks.blocks(values.shape[1]):
-        yield backend.to_host(backend.scores(some, ens.offsets, there))[:, 0]
+    return table
 
 
 class LabelGram(NamedTuple):
@@ -281,17 +292,34 @@ def cluster_objects(
     rng = task.rng()
     seed, n = int(rng.integers(2**31 - 1)), task.ensemble.n_samples
     if n <= KMEANS_OBJECTS:
-        sums = np.concatenate([*object_sums(task, labels, table, task.ensemble.codes)])
+        codes = task.ensemble.all_codes()
+        sums = np.concatenate([*object_sums(task, labels, table, codes)])
         points = _directions(sums)
         return nearest(points, _centres(points, task.k, seed)), n
     drawn = np.sort(rng.choice(n, KMEANS_OBJECTS, replace=False))
-    sums = np.concatenate([*object_sums(task, labels, table, task.codes[:, drawn])])
+    codes = task.ensemble.codes_of(drawn)
+    sums = np.concatenate([*object_sums(task, labels, table, codes)])
     centres = _centres(_directions(sums), task.k, seed)
-    clusters = [
-        nearest(_directions(some), centres)
-        for some in object_sums(task, labels, table, task.ensemble.codes)
-    ]
-    return np.concatenate(clusters), KMEANS_OBJECTS
+    elsewhere = task.ensemble.elsewhere
+    whole = _with_missing(task.ensemble.offsets, labels, table)
+    if elsewhere is not None:
+        return elsewhere.nearest(whole, centres), KMEANS_OBJECTS
+    blocks = _blocks(task, task.ensemble.codes)
+    return nearest_centres(blocks, whole, centres), KMEANS_OBJECTS
+
+
+def nearest_centres(
+    blocks: CodeBlocks, table: FloatArray, centres: FloatArray
+) -> npt.NDArray[np.intp]:
+    """Return the nearest centre of the direction of each object, (n,).
+
+    ``table`` (S, 1, c + 1) has rows for missing labels too.
+    """
+    there, found = blocks.backend.to_device(table), []
+    for _, some in blocks.blocks(table.shape[2]):
+        sums = blocks.backend.scores(some, blocks.offsets, there)
+        found.append(nearest(_directions(blocks.backend.to_host(sums)[:, 0]), centres))
+    return np.concatenate(found)
 
 
 def _directions(sums: FloatArray) -> FloatArray:
@@ -331,10 +359,7 @@ def normalised_cut(
     objects of the label. Of the ties of each cluster a share stays inside; the shares
     add up to the second number, and what they lack of 1 to the first.
     """
-    ens = task.ensemble
-    counts = count_by_cluster(
-        task.backend, ens.codes, ens.offsets, clusters, task.k, task.memory_limit
-    )[labels.table_rows]
+    counts = task.count(task.ensemble, clusters, task.k)[labels.table_rows]
     size = np.maximum(counts.sum(axis=1, keepdims=True), 1)
     inside = edges[:, None] * (counts * (counts / size))
     volume = edges[:, None] * counts

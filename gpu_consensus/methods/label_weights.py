@@ -57,7 +57,8 @@ def label_eci(
     theta : float, default 0.4
     """
     mean = (labels.entropies * weights).sum(axis=1)
-    return np.asarray(np.exp(-mean / theta))
+    with np.errstate(over="ignore"):  # of a theta next to 0
+        return np.asarray(np.exp(-mean / theta))
 
 
 def partition_eci(

@@ -35,11 +35,12 @@ from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import (
     FloatArray,
     check_choice,
+    check_count,
     check_int,
     check_n_clusters,
     check_share,
 )
-from gpu_consensus.util.options import check_options, option_names
+from gpu_consensus.util.options import as_options, check_options, option_names
 from gpu_consensus.util.progress import progress_bar
 from gpu_consensus.util.warn import warn
 from gpu_consensus.util.weights import useful_partitions
@@ -200,7 +201,9 @@ def lambda_consensus(
     2
     """
     lam = check_share("lam", lam, open_low=False, open_high=False)
-    n_rounds = check_int("n_rounds", n_rounds, 0)
+    n_rounds = check_count("n_rounds", n_rounds, 0)
+    if memory_limit is not None:
+        memory_limit = check_int("memory_limit", memory_limit, 1)
     check_choice("feedback", feedback, FEEDBACKS)
     n_workers = n_threads(n_jobs)
     call: dict[str, Any] = {"method": "lambda_consensus"}
@@ -318,8 +321,8 @@ def _cluster(site: Site, feedback: npt.NDArray[np.int32] | None) -> Any:
     return to_host(site.cluster(feedback))
 
 
-def _method_options(method: Any, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    options = {} if given is None else dict(given)
+def _method_options(method: Any, given: Any) -> Mapping[str, Any]:
+    options = as_options("method_options", given)
     for name in _OURS:
         if name in options:
             raise ValueError(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +20,11 @@ from gpu_consensus.backends.segments import (
 )
 from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
+from gpu_consensus.loop.object_weights import (
+    object_weights,
+    ratio_sums,
+    ratio_total,
+)
 from gpu_consensus.loop.rule import Merging, Rule
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.label_contingency import LABEL_OBJECTS
@@ -180,18 +184,24 @@ class SecRule(Rule):
         ensemble: Ensemble,
         label_sums: Callable[..., LabelSums] = label_sums,
     ) -> None:
-        n, r = ensemble.n_samples, ensemble.n_partitions
+        r = ensemble.n_partitions
         self.segments, self.marginals, self.present = present_marginals(
             ensemble.offsets, ensemble.marginals
         )
         self.complete = not ensemble.n_missing.any()
-        self.object_weight = np.zeros(n, dtype=np.int64)
-        # w_l summed over the objects present in each partition
-        self.present_weight = np.zeros(r, dtype=np.int64)
-        self.constant = math.fsum(self._weigh(ensemble))
-        self.row_weight: npt.NDArray[np.float32] | None
-        self.row_weight = self.object_weight.astype(np.float32)
-        self.absent_weight = None if self.complete else self.object_weight
+        # the weight of an object is the sum over its labels
+        self.label_weights = self.marginals
+        self.weighs_absent = not self.complete
+        # w_l summed over the objects present in each partition, and r_l / w_l
+        if ensemble.elsewhere is None:
+            self.present_weight, ratios = self._weigh(ensemble)
+            self.row_weight = self.object_weight.astype(np.float32)
+            self.absent_weight = None if self.complete else self.object_weight
+        else:
+            self.present_weight, ratios = ensemble.elsewhere.weigh_objects(
+                self.label_weights
+            )
+        self.constant = ratio_total(ratios)
         self._sums = label_sums
         self.recipe: TableRecipe = TableRecipe(
             "SEC",
@@ -204,22 +214,24 @@ class SecRule(Rule):
 
         self.merging = Merging("square", self.segments, np.ones(r), self._cell_weights)
 
-    def _weigh(self, ensemble: Ensemble) -> Iterator[float]:
-        """Set the weights, a range of objects at a time; yield r_l / w_l of each."""
-        sizes = ensemble.n_labels
+    def _weigh(self, ensemble: Ensemble) -> tuple[IntArray, IntArray]:
+        """Set the weights of the objects, a range of them at a time.
+
+        Returns the weights present in each partition, and the sums of r_l / w_l.
+        """
+        self.object_weight = np.zeros(ensemble.n_samples, dtype=np.int64)
+        present = np.zeros(ensemble.n_partitions, dtype=np.int64)
+        ratios = ratio_sums(present[:0], present[:0])
         for begin in range(0, ensemble.n_samples, _RANGE):
             codes = to_host(ensemble.codes[:, begin : begin + _RANGE])
-            weight = self.object_weight[begin : begin + _RANGE]
-            n_labels = np.zeros(len(weight), dtype=np.int64)
-            for i, row in enumerate(codes):
-                ends = slice(self.segments.starts[i], self.segments.missing[i] + 1)
-                weight += self.marginals[ends][row]
-                n_labels += row != sizes[i]
-            whole = int(weight.sum())
-            for i, row in enumerate(codes):
-                self.present_weight[i] += whole - int(weight[row == sizes[i]].sum())
-            known = n_labels > 0
-            yield from (n_labels[known] / weight[known]).tolist()
+            weight, n_labels = object_weights(
+                codes, ensemble.offsets, self.label_weights
+            )
+            self.object_weight[begin : begin + _RANGE] = weight
+            for i, (row, k_i) in enumerate(zip(codes, ensemble.n_labels, strict=True)):
+                present[i] += weight[row != k_i].sum()
+            ratios += ratio_sums(n_labels, weight)
+        return present, ratios
 
     def _cell_weights(self, counts: Counts, absent: Counts | None) -> IntArray:
         """Return the weight of the members of each cell that are present, (r, M)."""

@@ -10,7 +10,7 @@ import numpy as np
 from gpu_consensus.plot.given import labels_of
 from gpu_consensus.plot.picture import close_axes, open_axes
 from gpu_consensus.plot.style import FAINT, PALE, colour_of, count, ink_on
-from gpu_consensus.util.checks import FloatArray, IntArray
+from gpu_consensus.util.checks import FloatArray, IntArray, check_int
 
 _LEAST = 0.02  # of a cluster's objects; thinner streams are left out
 
@@ -61,6 +61,8 @@ def cluster_tree(
     >>> gpc.plot.table_of(ax)[1][0]
     (2, 0, 3, 0, 2, 1.0)
     """
+    if chosen is not None:
+        chosen = check_int("chosen", chosen, 1)
     if not isinstance(clusterings, Mapping) or not clusterings:
         raise ValueError(
             "clusterings should be a mapping from numbers of clusters to clusterings, "

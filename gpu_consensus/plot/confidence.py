@@ -11,6 +11,7 @@ from gpu_consensus.plot.picture import close_axes, open_axes
 from gpu_consensus.plot.style import FAINT, INK, PALE, colour_of, count
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.numbers import array_of, check_mask, shown
 
 _MOST = 24
 
@@ -140,7 +141,10 @@ def _draw(ax: Any, y: int, row: tuple[Any, ...]) -> None:
 def _check_stability(stability: Any, n_samples: int) -> Any:
     if stability is None:
         return None
-    values = np.asarray(to_host(stability), dtype=np.float64)
+    given = array_of("stability", check_mask("stability", to_host(stability)))
+    if given.dtype.kind not in "biuf":
+        raise TypeError(f"stability={shown(stability)} should be numbers, or NaN.")
+    values = given.astype(np.float64)
     if values.shape != (n_samples,):
         raise ValueError(
             f"stability has shape {values.shape} but there are {n_samples} objects; "

@@ -13,6 +13,7 @@ from gpu_consensus.plot.picture import close_axes, open_axes
 from gpu_consensus.plot.style import INK, MAP, colour_of, count, marker_of
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray, check_choice
+from gpu_consensus.util.numbers import shown
 
 MAX_OBJECTS = 1_000
 
@@ -67,7 +68,7 @@ def embedding(
     'component 1 (99% of the variance)'
     """
     check_choice("by", by, ["cluster", "confidence"])
-    labels = labels_of(result, _length(data))
+    labels = labels_of(result, length_of(data))
     plane = lay_out(data, labels, max_objects, random_state)
     return draw_plane(plane, result, ax, by)
 
@@ -76,6 +77,12 @@ def lay_out(
     data: Any, labels: Any, max_objects: int = MAX_OBJECTS, random_state: Any = 0
 ) -> Plane:
     """Draw objects and find their places in the plane."""
+    length = length_of(data)
+    if length != len(labels):
+        raise ValueError(
+            f"data has {length} rows but there are {len(labels)} objects; give one row "
+            "per object."
+        )
     rows = sample(labels, max_objects, random_state)
     if isinstance(data, Ensemble):
         values, whose = _indicators(data, rows), "principal components of the labels"
@@ -176,15 +183,18 @@ def _about(k: int, xy: FloatArray) -> tuple[Any, ...]:
     return (int(k), len(xy), *(float(f"{v:.4g}") for v in (*middle, *spread)))
 
 
-def _length(data: Any) -> int:
+def length_of(data: Any, name: str = "data") -> int:
+    """Return how many objects a table or an ensemble has."""
     if isinstance(data, Ensemble):
         return data.n_samples
-    shape = np.shape(data)
-    shape = getattr(data, "shape", shape)
+    try:
+        shape = tuple(getattr(data, "shape", None) or np.shape(data))
+    except Exception:  # ragged, or a class of the caller that has no array
+        shape = ()
     if len(shape) != 2 or shape[1] < 1:
         raise ValueError(
-            f"data has shape {tuple(shape)} but should be (n_samples, n_features), or "
-            "an Ensemble."
+            f"{name}={shown(data)} has shape {shape} but should be (n_samples, "
+            "n_features), or an Ensemble."
         )
     return int(shape[0])
 

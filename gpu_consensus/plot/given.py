@@ -60,7 +60,7 @@ def sample(
 
     All of them where they are at most ``n_objects``.
     """
-    check_int("max_objects", n_objects, 1)
+    n_objects = check_int("max_objects", n_objects, 1)
     known = np.flatnonzero(labels >= 0)
     if len(known) <= n_objects:
         return known

@@ -71,7 +71,7 @@ def pair_distribution(
     >>> ax.get_xlabel()
     'co-association of a pair'
     """
-    check_int("n_pairs", n_pairs, 1)
+    n_pairs = check_int("n_pairs", n_pairs, 1)
     groups = _groups(ensembles)
     n_samples = groups[0].ensemble.n_samples
     if n_samples < 2:

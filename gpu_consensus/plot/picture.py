@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from gpu_consensus.util.numbers import shown
+
 
 class Note(NamedTuple):
     """What a picture says, without the picture.
@@ -58,8 +60,8 @@ def open_axes(ax: Any, width: float = 5.4, height: float = 4.4) -> Any:
     if ax is not None:
         if not hasattr(ax, "get_figure") or not hasattr(ax, "transAxes"):
             raise TypeError(
-                f"ax={ax!r} should be one Axes of matplotlib; pass one of them, or "
-                "None for a new figure."
+                f"ax={shown(ax)} should be one Axes of matplotlib; pass one of them, "
+                "or None for a new figure."
             )
         return ax
     pyplot = require("matplotlib.pyplot", "a picture")
@@ -131,5 +133,6 @@ def note_of(ax: Any) -> Note:
         return _notes[ax]
     except (KeyError, TypeError):
         raise ValueError(
-            f"ax={ax!r} holds no picture of gpu_consensus.plot; draw one on it first."
+            f"ax={shown(ax)} holds no picture of gpu_consensus.plot; draw one on it "
+            "first."
         ) from None

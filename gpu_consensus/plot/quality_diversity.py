@@ -59,6 +59,10 @@ def quality_diversity(
     (2, 2, 0.0, 1.5)
     """
     ens = ensemble_of(ensemble)
+    if result is None:
+        raise TypeError(
+            "result=None should be a Consensus, or labels of shape (n_samples,)."
+        )
     alike = compare(ens, result, max_partitions, max_objects, random_state)
     return draw_quality(ens, alike, ax)
 

@@ -10,6 +10,7 @@ import numpy as np
 from gpu_consensus.plot.picture import close_axes, open_axes
 from gpu_consensus.plot.style import COLOURS, FAINT, INK, PALE
 from gpu_consensus.util.checks import FloatArray, check_choice
+from gpu_consensus.util.numbers import shown
 
 _WORDS = {
     "stability": ("stability (1: always the same)", "Stability"),
@@ -20,6 +21,7 @@ _WORDS = {
     "entropy": ("entropy of the co-association", "Entropy"),
     "pac": ("share of pairs in doubt (PAC)", "Pairs in doubt"),
 }
+_PARTS = ("table", "n_clusters", "alternatives", "p_value")
 _K_NAMES = ("n_clusters", "k", "K")
 
 
@@ -41,6 +43,7 @@ def selection(sel: Any, ax: Any = None, *, measure: str = "stability") -> Any:
     -------
     Axes
     """
+    check_selection("sel", sel)
     columns = table_columns(sel.table)
     measures = [name for name in columns if name not in _K_NAMES]
     check_choice("measure", measure, measures)
@@ -75,6 +78,16 @@ def selection(sel: Any, ax: Any = None, *, measure: str = "stability") -> Any:
         for row in range(len(ks))
     ]
     return close_axes(ax, f"{title} by number of clusters", text, names, rows)
+
+
+def check_selection(name: str, sel: Any) -> None:
+    """Raise an error for what is no selection."""
+    lacking = [part for part in _PARTS if not hasattr(sel, part)]
+    if lacking:
+        raise TypeError(
+            f"{name}={shown(sel)} has no {lacking[0]}; pass what select_n_clusters "
+            "returns."
+        )
 
 
 def table_columns(table: Any) -> dict[str, FloatArray]:

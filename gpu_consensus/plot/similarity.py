@@ -150,8 +150,8 @@ def compare(
     random_state: Any = 0,
 ) -> Alike:
     """Compare partitions with each other and, if it is given, with a consensus."""
-    check_int("max_partitions", max_partitions, 1)
-    check_int("max_objects", max_objects, 1)
+    max_partitions = check_int("max_partitions", max_partitions, 1)
+    max_objects = check_int("max_objects", max_objects, 1)
     rng = np.random.default_rng(seed_sequence(random_state))
     labels = None if result is None else labels_of(result, ens.n_samples)
     kept = np.arange(ens.n_partitions)

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_consensus.ensemble.storage import write_atomic
 from gpu_consensus.util.checks import check_int
+from gpu_consensus.util.options import as_options
 from gpu_consensus.util.paths import check_path
 
 
@@ -87,12 +88,12 @@ def report(
     """
     target = check_path("path", path)
     check_target("path=", target)
-    check_int("max_objects", max_objects, 1)
+    max_objects = check_int("max_objects", max_objects, 1)
     check_installed()
     from gpu_consensus.report.page import render
     from gpu_consensus.report.story import Asked, tell
 
-    asked = Asked(title, command, source, settings or {})
+    asked = Asked(title, command, source, as_options("settings", settings))
     story = tell(
         result,
         ensemble,

@@ -11,16 +11,17 @@ import numpy as np
 from gpu_consensus import plot
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.methods.kcc import kcc
-from gpu_consensus.plot.embedding import Plane, draw_plane, lay_out
+from gpu_consensus.plot.embedding import Plane, draw_plane, lay_out, length_of
 from gpu_consensus.plot.given import sample
 from gpu_consensus.plot.picture import Note, note_of
 from gpu_consensus.plot.quality_diversity import draw_quality
-from gpu_consensus.plot.selection import table_columns
+from gpu_consensus.plot.selection import check_selection, table_columns
 from gpu_consensus.plot.similarity import Alike, compare, draw_similarity
 from gpu_consensus.report.facts import stability_of
 from gpu_consensus.report.svg import inline_svg, new_axes
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.numbers import shown
 from gpu_consensus.util.warn import own_warnings_off
 
 _TREE_OBJECTS = 2_000
@@ -89,8 +90,8 @@ def draw_all(
         easel.add("diagnostics", lambda ax: plot.candidates(res, ax))
     n_labelled = int((labels >= 0).sum())
     sampled = [
-        f"{what} shows {shown:,} of {whole:,} {noun}"
-        for what, shown, whole, noun in (
+        f"{what} shows {drawn:,} of {whole:,} {noun}"
+        for what, drawn, whole, noun in (
             ("the heat map", min(max_objects, n_labelled), n_labelled, "objects"),
             ("the plane", len(plane.rows), n_labelled, "objects"),
             ("the comparison of partitions", alike.n_objects, n, "objects"),
@@ -101,7 +102,7 @@ def draw_all(
                 "partitions",
             ),
         )
-        if shown < whole
+        if drawn < whole
     ]
     return Drawn(easel.pictures, easel.left_out, alike, tree_objects, sampled)
 
@@ -128,6 +129,12 @@ def _plane(
 ) -> Plane:
     """Return objects in a plane: by their features, or else by their labels."""
     if X is not None:
+        length = length_of(X, "X")
+        if length != ens.n_samples:
+            raise ValueError(
+                f"X has {length} rows but there are {ens.n_samples} objects; give one "
+                "row per object."
+            )
         try:
             return lay_out(X, labels, _PLANE_OBJECTS, random_state)
         except (TypeError, ValueError) as error:
@@ -139,6 +146,7 @@ def _measures(selection: Any) -> list[str]:
     """Return the measures of a selection that have numbers to draw."""
     if selection is None:
         return []
+    check_selection("selection", selection)
     columns = table_columns(selection.table)
     wanted = ("stability", "gap", "scatter", "product")
     return [m for m in wanted if m in columns and np.isfinite(columns[m]).any()]
@@ -154,6 +162,11 @@ def _tree(
     """Return clusterings by their number of clusters, the answer among them."""
     k = res.n_clusters
     if by_k is not None:
+        if not isinstance(by_k, Mapping):
+            raise TypeError(
+                f"by_k={shown(by_k)} should be a dict of clusterings by their "
+                "number of clusters."
+            )
         return {**by_k, k: labels}, None
     rows = sample(labels, _TREE_OBJECTS, random_state)
     some = ens.subset(rows=rows)

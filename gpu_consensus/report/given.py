@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from gpu_consensus.metrics import consensus_criterion
 from gpu_consensus.plot.given import codes_of
 from gpu_consensus.result import Centroids, Consensus
 from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.numbers import shown
 from gpu_consensus.util.weights import useful_partitions
 
 
@@ -69,6 +71,8 @@ def names_of(names: Any, n_samples: int) -> Any:
     if names is None:
         return range(n_samples)
     given = to_host(names)
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise TypeError(f"names={shown(names)} should be one name per object.")
     given = given.tolist() if hasattr(given, "tolist") else list(given)
     if len(given) != n_samples:
         raise ValueError(

@@ -16,7 +16,8 @@ from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.plot.style import clean
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.arrays import to_host
-from gpu_consensus.util.paths import check_path
+from gpu_consensus.util.files import FileError, open_regular
+from gpu_consensus.util.paths import check_path, reason_of
 
 _BLOCK = 1 << 20
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "jinja2", "pandas")
@@ -32,7 +33,17 @@ def what_was_read(source: Any, ens: Ensemble) -> list[tuple[str, str, str]]:
     rows = []
     for one in paths:
         path = check_path("source", one)
-        size, digest = hash_path(path)
+        try:
+            size, digest = hash_path(path)
+        except FileError as error:
+            raise ValueError(
+                f"source={str(path)!r} cannot be hashed ({error}); name plain files."
+            ) from error
+        except OSError as error:
+            raise OSError(
+                f"source={str(path)!r} cannot be read ({reason_of(error)}); name files "
+                "that are there, or leave source out."
+            ) from error
         rows.append((clean(path.name, 80), f"{size:,}", digest))
     return rows
 
@@ -50,7 +61,7 @@ def hash_path(path: Path) -> tuple[int, str]:
             size += length
             whole.update(f"{inside.name}\0{digest}\n".encode(errors="surrogateescape"))
         return size, whole.hexdigest()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while block := file.read(_BLOCK):
             size += len(block)
             whole.update(block)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 from gpu_consensus.ensemble.storage import write_atomic
 from gpu_consensus.util.checks import seed_sequence
+from gpu_consensus.util.files import open_regular
 from gpu_consensus.util.paths import check_path
 from gpu_consensus.util.seeds import plain_seed, seed_from_plain
 
@@ -23,6 +25,7 @@ VERSION = 2
 """Of the numbers: raised when the same call gives others, or the file changes."""
 
 SECONDS_BETWEEN_SAVES = 1.0
+_MOST = 1 << 26  # bytes: a thousand candidates and a thousand draws have fewer
 
 
 class Kept:
@@ -100,10 +103,13 @@ class Kept:
             raise ValueError(
                 f"checkpoint={str(path)!r} is a folder; give the path of a file in it."
             )
-        if not path.exists():
+        if not os.path.lexists(path):
             return None
         try:
-            stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            with open_regular(path) as file:
+                if os.fstat(file.fileno()).st_size > _MOST:
+                    raise ValueError("it is too long")
+                stored: dict[str, Any] = json.loads(file.read())
             if stored["format"] != FORMAT:
                 raise ValueError(f"its format is {stored['format']!r}")
             version = int(stored["version"])
@@ -111,10 +117,11 @@ class Kept:
             if version == VERSION and _digest(body) != stored["digest"]:
                 raise ValueError("it was changed")
             seed_from_plain(stored["seed"])
-        except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
+        except Exception as error:  # what a foreign file holds is of any kind
+            reason = " ".join(str(error).split()).rstrip(".")[:160]
             raise ValueError(
-                f"checkpoint={str(path)!r} is not a readable checkpoint ({error}); "
-                "delete it to start anew."
+                f"checkpoint={str(path)!r} is not a readable checkpoint "
+                f"({reason or type(error).__name__}); delete it to start anew."
             ) from error
         if version != VERSION:
             raise ValueError(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.util.checks import FloatArray
+from gpu_consensus.util.html import html_table
 
 Row = Mapping[str, float | None]
 
@@ -68,6 +69,18 @@ class Selection:
     def __repr__(self) -> str:
         return f"Selection({self.n_clusters}: {self.reason})"
 
+    def _repr_html_(self) -> str:
+        """Describe the selection in a notebook: a row for each candidate."""
+        columns = list(self.table[0]) if self.table else []
+        rows = [
+            [
+                _mark(row, self) if name == "n_clusters" else _digits(row[name])
+                for name in columns
+            ]
+            for row in self.table
+        ]
+        return html_table(repr(self), columns, rows)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the answer without its arrays, in JSON's types.
 
@@ -95,6 +108,21 @@ class Selection:
                 for row in self.table
             ],
         }
+
+
+def _mark(row: Row, selection: Selection) -> str:
+    """Write a candidate, and what was decided of it."""
+    k = int(row["n_clusters"] or 0)
+    chosen = dict.fromkeys(selection.alternatives, "alternative")
+    if selection.n_clusters > 1:
+        chosen[selection.n_clusters] = "chosen"
+    return f"{k}, {chosen[k]}" if k in chosen else str(k)
+
+
+def _digits(value: Any) -> str:
+    """Write a number for a person; nothing for what is not known."""
+    known = _plain(value)
+    return "" if known is None else f"{known:.4g}"
 
 
 def _plain(value: Any) -> Any:

@@ -27,10 +27,12 @@ from gpu_consensus.util.arrays import on_device, to_host
 from gpu_consensus.util.checks import (
     IntArray,
     check_choice,
+    check_count,
     check_int,
     check_share,
 )
 from gpu_consensus.util.memory import check_memory
+from gpu_consensus.util.numbers import array_of, shown
 from gpu_consensus.util.options import option_names
 from gpu_consensus.util.sparse import is_sparse
 from gpu_consensus.util.tables import check_features
@@ -137,10 +139,10 @@ def select_n_clusters(
     that were sampled are made dense. "cosine", sparse data and counts run, but how
     often the answer is right was measured for dense Euclidean features alone.
 
-    Known to fail: one curved piece is called structure; nested circles and moons need labels (make partitions
-    with many clusters, and pass them); parallel elongated clusters are split; a cluster
-    of a twentieth of the other may go unnoticed, in many dimensions most of all. Of
-    other uniform data, 5 to 13% is called structure.
+    Known to fail: one curved piece is called structure; nested circles and moons need
+    labels (make partitions with many clusters, and pass them); parallel elongated
+    clusters are split; a cluster of a twentieth of the other may go unnoticed, in many
+    dimensions most of all. Of other uniform data, 5 to 13% is called structure.
 
     *Labels.* Partitions that all cut one blob in the same way agree, too: agreement is
     not structure. S is the mean chance-corrected element-centric similarity of the
@@ -173,9 +175,9 @@ def select_n_clusters(
     check_choice("kind", kind, KINDS)
     method = check_choice("method", method, METHODS)
     metric = check_choice("metric", metric, METRICS)
-    n_partitions = check_int("n_partitions", n_partitions, 2)
+    n_partitions = check_count("n_partitions", n_partitions, 2)
     share = _check_subsample(share)
-    n_init = check_int("n_init", n_init, 1)
+    n_init = check_count("n_init", n_init, 1)
     alpha = _check_alpha(alpha)
     n_null = _check_n_null(n_null, alpha)
     max_objects = check_int("max_objects", max_objects, 10)
@@ -211,7 +213,7 @@ structure, is always considered.
     """
     if isinstance(candidates, (str, bytes)) or not isinstance(candidates, Iterable):
         raise TypeError(
-            f"candidates={candidates!r} should be numbers of clusters, like "
+            f"candidates={shown(candidates)} should be numbers of clusters, like "
             "range(2, 11)."
         )
     numbers = []
@@ -239,8 +241,8 @@ def _check_subsample(share: Any) -> float:
     number = check_share("share", share, open_low=True, open_high=False)
     if number <= 0.5:
         raise ValueError(
-            f"share={share!r} should be in (0.5, 1], so that any two subsamples have "
-            "rows in common."
+            f"share={shown(share)} should be in (0.5, 1], so that any two subsamples "
+            "have rows in common."
         )
     return number
 
@@ -248,12 +250,12 @@ def _check_subsample(share: Any) -> float:
 def _check_alpha(alpha: Any) -> float:
     number = check_share("alpha", alpha, open_low=True, open_high=True)
     if number > 0.5:
-        raise ValueError(f"alpha={alpha!r} should be in (0, 0.5].")
+        raise ValueError(f"alpha={shown(alpha)} should be in (0, 0.5].")
     return number
 
 
 def _check_n_null(n_null: Any, alpha: float) -> int:
-    number = check_int("n_null", n_null, 2)
+    number = check_count("n_null", n_null, 2)
     least = 1 / (number + 1)
     if least > alpha * (1 + 1e-9):
         raise ValueError(
@@ -281,7 +283,7 @@ def _holds_labels(data: Any, kind: str) -> bool:
         types = [getattr(t, "kind", "O") for t in data.dtypes]
     else:
         types = [getattr(getattr(data, "dtype", None), "kind", None)]
-        types = [np.asarray(data).dtype.kind] if types == [None] else types
+        types = [array_of("data", data).dtype.kind] if types == [None] else types
     if all(t in "iub" for t in types) or (types == ["O"] and not framed):
         raise ValueError(
             "data holds integers or objects, which may be labels or features; say "

@@ -59,6 +59,7 @@ def size_text(size: float) -> str:
     >>> size_text(1500)
     '1.5 kB'
     """
+    size = float(min(size, 1e300))
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -15,6 +15,9 @@ from gpu_consensus.util.numbers import check_mask, plain_numbers, real_number, s
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
+MOST = 1_000_000
+"""Of what is counted one by one, such as starts and draws."""
+
 
 def check_int(
     name: str, value: Any, low: int, high: int | None = None, *, cure: str = ""
@@ -38,6 +41,24 @@ def check_int(
         ) from None
     if number < low or (high is not None and number > high):
         raise ValueError(f"{name}={shown(number)} should be {bound}{tail}.")
+    return number
+
+
+def check_count(name: str, value: Any, low: int = 1, most: int = MOST) -> int:
+    """Return a number of things that each take time and memory.
+
+    Examples
+    --------
+    >>> check_count("n_init", 10**12)
+    Traceback (most recent call last):
+    ...
+    ValueError: n_init=1000000000000 should be <= 1000000; each takes time and memory.
+    """
+    number = check_int(name, value, low)
+    if number > most:
+        raise ValueError(
+            f"{name}={shown(number)} should be <= {most}; each takes time and memory."
+        )
     return number
 
 
@@ -198,5 +219,5 @@ def _as_array(value: Any, fail: Callable[[], Exception]) -> npt.NDArray[Any]:
     """Make an array; what is ragged is no array."""
     try:
         return np.asarray(value)
-    except ValueError:
+    except Exception:  # ragged, or whatever a class of the caller raises
         raise fail() from None

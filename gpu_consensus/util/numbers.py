@@ -51,8 +51,34 @@ def real_number(value: Any) -> float:
         if array.ndim or array.dtype.kind not in "iufO":
             return float("nan")
         return float(value)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # whatever a class of the caller raises
         return float("nan")
+
+
+def array_of(name: str, value: Any) -> npt.NDArray[Any]:
+    """Make an array of what a caller gave, whatever its class answers.
+
+    Examples
+    --------
+    >>> array_of("X", [[1, 2], [3]])
+    Traceback (most recent call last):
+    ...
+    ValueError: X=[[1, 2], [3]] cannot be made an array (setting an array element with \
+a sequence); pass a NumPy array of rows of one length.
+    """
+    try:
+        return np.asarray(value)
+    except Exception as error:
+        raise ValueError(
+            f"{name}={shown(value)} cannot be made an array ({first_sentence(error)}); "
+            "pass a NumPy array of rows of one length."
+        ) from error
+
+
+def first_sentence(error: Exception) -> str:
+    """Return what an error of others says at first, to stand in brackets."""
+    text = " ".join(str(error).split()).split(". ")[0].rstrip(".")
+    return text[:120] or type(error).__name__
 
 
 def number_from(what: str, value: Any) -> float:
@@ -117,6 +143,8 @@ def plain_numbers(
                 float(value)
             except OverflowError:
                 raise fail("a number too large for float64", place) from None
+            except TypeError:
+                raise TypeError(str(fail(shown(value), place))) from None
             except Exception:  # whatever a class of the caller raises
                 raise fail(shown(value), place) from None
         raise

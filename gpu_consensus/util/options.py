@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gpu_consensus.util.checks import unknown_name
+from gpu_consensus.util.numbers import shown
 
 
 def option_names(function: Callable[..., Any]) -> list[str]:
@@ -20,6 +21,25 @@ def option_names(function: Callable[..., Any]) -> list[str]:
     """
     parameters = list(inspect.signature(function).parameters.values())[1:]
     return [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+
+
+def as_options(name: str, options: Any) -> dict[str, Any]:
+    """Return options by name; None stands for none.
+
+    Examples
+    --------
+    >>> as_options("method_options", 5)
+    Traceback (most recent call last):
+    ...
+    TypeError: method_options=5 should be a dict of options by name, or None.
+    """
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise TypeError(
+            f"{name}={shown(options)} should be a dict of options by name, or None."
+        )
+    return dict(options)
 
 
 def check_options(

@@ -115,7 +115,8 @@ def _measure(
         parts = [f"{many(int(done))}/{many(int(total))}"]
     rate = done / seconds if seconds > 0 else 0.0
     if rate > 0:
-        parts.append(f"{size_text(int(rate)) if of_bytes else f'{rate:.2g}'}/s")
+        plain = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+        parts.append(f"{size_text(rate) if of_bytes else plain}/s")
     parts.append(f"{_clock(seconds)} gone")
     if rate > 0 and total is not None and total > done:
         parts.append(f"{_clock((total - done) / rate)} left")

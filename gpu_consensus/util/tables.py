@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.util.arrays import to_host
-from gpu_consensus.util.numbers import check_mask, plain_numbers
+from gpu_consensus.util.numbers import check_mask, first_sentence, plain_numbers
 from gpu_consensus.util.sparse import check_sparse, is_sparse
 
 BLOCK_BYTES = 1 << 24
@@ -90,10 +90,10 @@ def _frame(X: Any) -> npt.NDArray[Any]:
 def _array(X: Any) -> npt.NDArray[Any]:
     try:
         array = np.asarray(X)
-    except (TypeError, ValueError, OverflowError) as error:
+    except Exception as error:  # ragged, or whatever a class of the caller raises
         raise ValueError(
-            f"X is not a table ({error}); it should be (n_samples, n_features), every "
-            "row of one length."
+            f"X is not a table ({first_sentence(error)}); it should be (n_samples, "
+            "n_features), every row of one length."
         ) from error
     if array.ndim != 2:
         return array
@@ -106,7 +106,10 @@ def _array(X: Any) -> npt.NDArray[Any]:
 
 
 def _not_numbers(what: str) -> ValueError:
-    return ValueError(f"X has {what}; encode it as numbers or leave it out.")
+    return ValueError(
+        f"X has {what}, but every cell of this argument must be a number; encode a "
+        "string as a number, or leave it out."
+    )
 
 
 def _check_shape(X: Any) -> None:

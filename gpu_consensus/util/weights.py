@@ -7,18 +7,22 @@ import numpy.typing as npt
 
 from gpu_consensus.util.checks import FloatArray, IntArray
 
+LEAST_SHARE = 1e-100
 _ROUNDING = 1e-12  # by how much equal weights may differ once they sum to 1
 
 
 def useful_partitions(n_labels: IntArray, weights: FloatArray) -> npt.NDArray[np.intp]:
     """Return the partitions that count: those with a weight and with labels.
 
+    A weight below 1e-100 of the largest is none: in no sum does it change a digit, and
+    what is divided by it is infinite.
+
     Examples
     --------
     >>> useful_partitions(np.array([2, 0, 3]), np.array([0.5, 0.5, 0.0])).tolist()
     [0]
     """
-    return np.flatnonzero((weights > 0) & (n_labels > 0))
+    return np.flatnonzero((weights > LEAST_SHARE * weights.max()) & (n_labels > 0))
 
 
 def are_equal(weights: FloatArray) -> bool:

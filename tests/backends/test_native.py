@@ -644,7 +644,8 @@ def test_sums_at_the_edge_of_the_bound_are_undecided(
     entry, so that a unit is known.
     """
     backend = all_screened(NativeBackend(1), monkeypatch, size)
-    monkeypatch.setattr("gpu_consensus.backends.native.screening._SHARED_ROWS", 0)
+    monkeypatch.setattr("gpu_consensus.backends.native.screening.SHARED_ROWS", 0)
+    monkeypatch.setattr(screening, "_LEAST_REACH", 1.0)
     room, units = screening._units(np.full(r, 1 / r), size)
     assert not units.any()
     unit = r / room
@@ -726,6 +727,19 @@ def test_two_values_are_decided_with_their_ties(
     found = backend.assign(codes, offsets, table.astype(np.float32))
     assert (backend._screening.screened, backend._screening.undecided) == (4096, 0)
     same(found, REFERENCE.assign(codes, offsets, table.astype(np.float32)))
+
+
+def test_memory_is_used_again_once_nobody_holds_it() -> None:
+    table = blank_table(3000, 100, make=np.empty)
+    place, view = table.ctypes.data, as_protocol(table, 10, 10)
+    del table
+    other = blank_table(3000, 100, make=np.empty)
+    assert other.ctypes.data != place
+    view[:] = 1
+    other[:] = 2
+    assert (view == 1).all()
+    del view
+    assert blank_table(3000, 100, make=np.empty).ctypes.data == place
 
 
 def test_signatures_are_those_of_the_sources() -> None:

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.sparse import issparse
 
 import gpu_consensus as gpc
-from bench import cli, quality, quality_best
+from bench import cli, environment, quality, quality_best
 from bench.quality_ensembles import ENSEMBLES, digest
 from bench.quality_label_tables import label_tables, regret_tables
 from bench.quality_makers import mixture, moons, rings, sizes_of, spirals
@@ -392,3 +392,25 @@ def test_the_kept_list_is_whole():
     how = json.loads(Path(quality_best.PATH).read_text(encoding="utf-8"))
     spent = sum(entry["seconds"] for entry in kept.values())
     assert how["seconds"] == pytest.approx(spent, abs=1)
+
+
+def test_a_page_is_made_of_several_files(tmp_path, capsys):
+    session = {"part": "session", "command": "c", "date": "d", "commit": None}
+    held, records = made_up()
+    files = []
+    for name, own in (("a", records), ("b", [record(held[0].name, "default", 0.25)])):
+        files.append(tmp_path / f"{name}.jsonl")
+        lines = [json.dumps(line) for line in [session | environment.describe(), *own]]
+        files[-1].write_text("\n".join(lines) + "\n", encoding="utf-8")
+    given = ",".join(map(str, files))
+    assert cli.main(["quality", "--gather", given]) == 0
+    page = capsys.readouterr().out
+    assert "0.250" in page  # the last counts
+    assert "2 sessions" in page or "looked at once" in page
+    before = [path.read_bytes() for path in files]
+    assert cli.main(["quality", "--gather", f"{given},{tmp_path / 'c'}"]) == 2
+    assert "is no file" in capsys.readouterr().err
+    output = str(tmp_path / "x.jsonl")
+    assert cli.main(["quality", "--gather", given, "--output", output]) == 2
+    assert "leave out --output" in capsys.readouterr().err
+    assert [path.read_bytes() for path in files] == before

@@ -125,7 +125,11 @@ def test_what_is_no_text_is_refused(tmp_path):
         ("x,y\n1,inf\n", {}, "'inf' in column 'y', which is not a finite number"),
         ("x,y\n1,NA\n2,3\n", {}, r"line 2 .* no number in column 'y' \('NA'\); fill"),
         ("x,y\n1,\n2,3\n", {}, r"line 2 .* no number in column 'y' \(''\)"),
-        ("x,y\n1,\n2,\n", {}, r"no number in column 'y' .* --drop y\."),
+        ("x,y,z\n1,,NA\n2,,\n", {}, [[1], [2]]),
+        ("x, y\n1, 2\n3, 4\n", {}, [[1, 2], [3, 4]]),
+        ("x,y\n5%,1\n6%,2\n", {}, "'5%' in column 'x', which is not a finite number"),
+        ("x,y\n\u22121,1\n6,2\n", {}, "in column 'x', which is not a finite number"),
+        ("x,y\n1.5,1\n2..5,2\n3,3\n", {}, "holds numbers and '2..5', which is none"),
     ],
 )
 def test_numbers(tmp_path, text, form, message):

@@ -7,7 +7,7 @@ import pytest
 from random_ensembles import noisy
 
 import gpu_consensus as gpc
-from gpu_consensus.loop import best_start
+from gpu_consensus.loop import best_start, checkpoint
 
 METHODS = ("kcc", "qmi", "sec", "ivc", "lce")
 
@@ -120,6 +120,87 @@ def test_other_starts_are_not_searched_unless_asked():
     assert found.details["search"]["generations"] == 2
     merged = gpc.kcc(labels, 3, init="merge", random_state=0)
     assert merged.details["search"]["generations"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"), [("kcc", None), ("kcc", [2, 2, 3, 2]), ("sec", None)]
+)
+def test_killed_after_any_save_it_goes_on_to_the_same_end(
+    name, weights, monkeypatch, tmp_path
+):
+    # of 25 starts some end alike: fewer than ten answers evolve, others compete
+    labels, _ = blobs(4, 40, 4, 5, 0.35, seed=3)
+    if weights is not None:
+        labels[::7, 1] = -1
+    options = {"weights": weights, "n_init": 25, "search": 6, "random_state": 3}
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_SAVES", 0)
+    save = checkpoint.Checkpoint.save
+    saves = [0, -1]  # so far, and after how many it is killed
+
+    def killed(self, *given, **named):
+        save(self, *given, **named)
+        saves[0] += self.path is not None
+        if saves[0] == saves[1]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "save", killed)
+    whole = gpc.consensus(labels, 4, name, **options)
+    path = tmp_path / "at"
+    gpc.consensus(labels, 4, name, checkpoint=path, **options)
+    n_saves = saves[0]
+    assert n_saves > whole.details["search"]["generations"] > 1
+    for after in range(1, n_saves):
+        path.unlink()
+        saves[:] = [0, after]
+        with pytest.raises(KeyboardInterrupt):
+            gpc.consensus(labels, 4, name, checkpoint=path, **options)
+        saves[1] = -1
+        found = gpc.consensus(labels, 4, name, checkpoint=path, **options)
+        assert np.array_equal(found.labels, whole.labels)
+        assert found.details["search"] == whole.details["search"]
+        assert found.objective == whole.objective
+
+
+def every_partition(n, k):
+    """Return all partitions of n objects into k clusters, once each, as one-hot."""
+    rows = np.array(list(itertools.product(range(k), repeat=n - 1)))
+    rows = np.pad(rows, ((0, 0), (1, 0)))
+    first = np.array([[list(row).index(c) if c in row else n for c in range(k)]
+                      for row in rows.tolist()])  # fmt: skip
+    kept = (np.diff(first, axis=1) > 0).all(axis=1) & (first < n).all(axis=1)
+    return np.eye(k)[rows[kept]]
+
+
+def literal_costs(labels, weights, utility, clusters):
+    """Return F of clusters (m, n, k), a constant left out: Eq. 35 to 41."""
+    total = np.zeros(len(clusters))
+    for column, weight in zip(labels.T, weights, strict=True):
+        there = column >= 0
+        one_hot = np.eye(column.max() + 1)[column[there]]
+        n = np.einsum("mok,oj->mkj", clusters[:, there], one_hot)
+        size = n.sum(axis=2, keepdims=True)
+        share = np.divide(n, size, out=np.zeros_like(n), where=size > 0)
+        logs = np.log2(share, out=np.zeros_like(n), where=share > 0)
+        mu = share**2 if utility == "c" else share * logs
+        total -= weight * (size[:, :, 0] * mu.sum(axis=2)).sum(axis=1)
+    return total
+
+
+@pytest.mark.parametrize("utility", ["h", "c"])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.every_backend(emulated=False)
+def test_nothing_is_better_where_everything_can_be_tried(utility, missing):
+    clusters = every_partition(8, 3)
+    for seed in range(8):
+        labels, _ = noisy(seed, n=8, r=5, missing=missing)
+        _, labels = np.unique(labels, return_inverse=True)
+        labels = labels.reshape(8, 5) - (missing > 0)
+        weights = np.random.default_rng(seed).integers(1, 5, 5)
+        found = gpc.kcc(labels, 3, utility, weights=weights, random_state=seed)
+        ours = np.eye(3)[found.labels][None]
+        costs = literal_costs(labels, weights, utility, clusters)
+        cost = literal_costs(labels, weights, utility, ours)[0]
+        assert cost == pytest.approx(costs.min(), abs=1e-9)
 
 
 @pytest.mark.parametrize("search", ["often", -1, 2.5, None])

@@ -137,7 +137,7 @@ def test_masks_are_not_ignored():
     ],
 )
 def test_features_that_look_like_numbers(X, what):
-    with pytest.raises(ValueError, match=f"^X has .*{what}; encode"):
+    with pytest.raises(ValueError, match=f"^X has .*{what}, but every cell"):
         check_features(X)
 
 

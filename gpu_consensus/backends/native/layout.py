@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
+from gpu_consensus.backends.native.threads import unused_memory
+
 LANES = 16
 """Rows of tables are padded to so many numbers: ``GPC_LANES`` of native.h."""
 Array = npt.NDArray[Any]
@@ -151,7 +153,8 @@ def blank_table(
     """
     size = np.dtype(dtype).itemsize
     width = -(-n_columns // LANES) * LANES
-    raw = make(n_rows * width * size + 64, dtype=np.uint8)
+    n_bytes = n_rows * width * size + 64
+    raw = unused_memory(n_bytes) if make is np.empty else make(n_bytes, dtype=np.uint8)
     begin = -place_of(raw) % 64
     end = begin + n_rows * width * size
     table: Array = raw[begin:end].view(dtype).reshape(n_rows, width)

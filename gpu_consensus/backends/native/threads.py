@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -19,6 +20,9 @@ _PARTS = 4  # per thread, so that one that is held up delays nobody
 _LONGEST = 1 << 27
 """Operations of a part at most, about a tenth of a second: Ctrl-C waits for its end."""
 _KEPT = 4 << 20  # bytes that a thread keeps for its next call
+_WORTH_KEEPING = 1 << 17  # bytes: less is not asked of the system each time
+_MOST_KEPT = 8 << 20
+_BLOCKS = 3  # that a thread keeps
 _pools: dict[int, ThreadPoolExecutor] = {}
 _own = threading.local()
 
@@ -83,6 +87,33 @@ def scratch(n_bytes: int) -> tuple[npt.NDArray[np.uint8], int]:
     if memory.nbytes <= _KEPT:
         _own.memory = found
     return found
+
+
+def _holders(blocks: list[npt.NDArray[np.uint8]], place: int) -> int:
+    """Return how many hold a block, in the counting of this Python."""
+    return sys.getrefcount(blocks[place])
+
+
+_ALONE = _holders([np.empty(0, dtype=np.uint8)], 0)  # if only the list does
+
+
+def unused_memory(n_bytes: int) -> npt.NDArray[np.uint8]:
+    """Return memory with anything in it, such as this thread had before.
+
+    The tables of an iteration are as large as those of the one before, which nobody
+    holds any more: memory that is new costs as much as filling it.
+    """
+    if n_bytes < _WORTH_KEEPING:
+        return np.empty(n_bytes, dtype=np.uint8)
+    kept: list[npt.NDArray[np.uint8]] = _own.__dict__.setdefault("blocks", [])
+    for place in range(len(kept)):
+        if kept[place].nbytes == n_bytes and _holders(kept, place) == _ALONE:
+            return kept[place]
+    block = np.empty(n_bytes, dtype=np.uint8)
+    if n_bytes <= _MOST_KEPT:
+        del kept[: len(kept) - _BLOCKS + 1]
+        kept.append(block)
+    return block
 
 
 def _pool(n_threads: int) -> ThreadPoolExecutor:
