@@ -17,6 +17,7 @@ enum {
     LANES = GPC_VECTOR / 4,
     LOOK = 64,     /* objects that tell whether labels are missing */
     SPARSE = 2,    /* labels to one that is present, from which on missing ones pay */
+    EARLY = 3,     /* labels whose rows are asked for before they are added */
     LONGEST = 2048 /* objects of a tile */
 };
 
@@ -75,6 +76,12 @@ GPC_INLINE void sum_listed(const gpc_labels* labels, const int64_t code_size,
             present += gpc_code(line, code_size, t) != missing;
         }
         for (int64_t x = 0; x < present; ++x) {
+            const int64_t ahead = list[gpc_min(x + EARLY, present - 1)];
+            const int64_t soon = top + gpc_code(line, code_size, ahead) * width;
+            for (int64_t c = 0; c < width; c += 16) {
+                __builtin_prefetch(scoring->table + soon + c);
+                if (factors) __builtin_prefetch(scoring->row_table + soon + c);
+            }
             const int64_t t = list[x];
             const int64_t row = top + gpc_code(line, code_size, t) * width;
             add_row(scoring->table + row, width, sums + t * width);
