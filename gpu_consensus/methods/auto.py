@@ -176,8 +176,8 @@ def _winner(trial: Trial, answers: list[_Found]) -> _Found:
     """Return the plain answer, or the best if that is clearly better."""
     best = _best(answers)
     names = _PLAIN if trial.few_coarse else _AGREED
-    all_fine = int(trial.task.ensemble.n_labels.min()) >= trial.task.k
-    share = _CLEAR if all_fine else _CLEARER
+    whole = int(trial.task.ensemble.n_labels.min()) >= trial.task.k
+    share = _CLEAR if trial.few_coarse or whole else _CLEARER
     plain = [one for one in answers if one.name in names]
     if not plain or best.is_clear(_best(plain), share):
         return best
