@@ -243,6 +243,7 @@ SETS: tuple[QualitySet, ...] = (
     _made(_DECIDE, 313, "topics", 1000, 10, "text", words=2500, length=100, ratio=15),
     _made(_DECIDE, 314, "topics", 2500, 5, "text", words=2000, length=30, ratio=4),
     _made(_DECIDE, 315, "topics", 400, 2, "text", words=1000, length=80, ratio=3),
+    _made(_DECIDE, 371, "topics", 700, 6, "text", words=1200, length=25, ratio=20),
     _gauss(_DECIDE, 321, 500, 3, 3, separation=1.5),
     _gauss(_DECIDE, 322, 1500, 5, 2, separation=1.5),
     _gauss(_DECIDE, 323, 2000, 10, 10, separation=1.5),

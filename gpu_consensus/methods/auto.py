@@ -27,7 +27,7 @@ _EVEN = 30  # evenness counts one part in so many
 _PLAIN = ("usenc", "kcc")  # their borders are plain where a few partitions are coarse
 _AGREED = ("agreed",)  # the plain answer elsewhere
 _CLEAR = 0.8  # of what the plain answer leaves unexplained, another has to leave less
-_CLEARER = 0.5  # the same where no few partitions are coarse
+_CLEARER = 0.5  # the same where some partitions have fewer labels than clusters
 _COARSE = (2, 5, 8)  # labels per cluster; partitions at least; one in so many
 _TINY = 50  # a cluster so many times smaller than the mean cluster counts as lost
 _LABEL_OBJECTS = 5_000  # labels are compared by, at most
@@ -67,8 +67,9 @@ def auto(
     and "agreed" do not.
 
     Elsewhere "cvote" and "kcc" weigh partitions by ECI, "agreed" wins unless another
-    candidate leaves less than half of what it leaves unexplained, and "lwea" and
-    "usenc" do not take part.
+    candidate leaves less than half of what it leaves unexplained (less than 0.8, where
+    no partition has fewer than ``n_clusters`` labels), and "lwea" and "usenc" do not
+    take part.
 
     Parameters
     ----------
@@ -174,7 +175,9 @@ class _Found(NamedTuple):
 def _winner(trial: Trial, answers: list[_Found]) -> _Found:
     """Return the plain answer, or the best if that is clearly better."""
     best = _best(answers)
-    names, share = (_PLAIN, _CLEAR) if trial.few_coarse else (_AGREED, _CLEARER)
+    names = _PLAIN if trial.few_coarse else _AGREED
+    whole = int(trial.task.ensemble.n_labels.min()) >= trial.task.k
+    share = _CLEAR if trial.few_coarse or whole else _CLEARER
     plain = [one for one in answers if one.name in names]
     if not plain or best.is_clear(_best(plain), share):
         return best

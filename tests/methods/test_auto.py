@@ -178,18 +178,32 @@ def test_fine_partitions_alone_judge_where_a_few_are_coarse(monkeypatch):
         assert result.value == pytest.approx(share)
 
 
-@pytest.mark.parametrize(("close", "winner"), [(True, "agreed"), (False, "better")])
-def test_what_was_agreed_wins_elsewhere(monkeypatch, close, winner):
+@pytest.mark.parametrize(
+    ("lost", "clean", "lacking", "winner"),
+    [
+        (1, False, False, "agreed"),
+        (1, False, True, "agreed"),
+        (40, False, False, "better"),
+        (40, False, True, "agreed"),
+        (40, True, True, "better"),
+    ],
+)
+def test_what_was_agreed_wins_elsewhere(monkeypatch, lost, clean, lacking, winner):
+    """Unless another is far better, or better where no partition lacks labels."""
     labels, truth = coarse_and_fine(0, 12)
-    labels = labels.copy()
-    labels[:, :9] = 2 * (labels[:, :9] // 2) + truth[:, None]  # hardly a wrong label
+    if clean:
+        labels[:, :9] = 2 * (labels[:, :9] // 2) + truth[:, None]  # no label is wrong
+    if lacking:
+        labels[:, -1] = 0
+        labels[0, -1] = -1
     agreed = truth.copy()
-    agreed[: 1 if close else 40] = 1
+    agreed[:lost] = 1
     table = (fixed("better", truth), fixed("agreed", agreed))
     monkeypatch.setattr(auto_module, "PORTFOLIO", table)
     result = gpc.auto(labels, 2)
     left = {name: 1 - one["criterion"] for name, one in told(result).items()}
-    assert (left["better"] < 0.5 * left["agreed"]) == (winner == "better")
+    share = 0.5 if lacking else 0.8
+    assert (left["better"] < share * left["agreed"]) == (winner == "better")
     assert result.method == f"auto:{winner}"
 
 
