@@ -803,7 +803,7 @@ def test_expectation_with_memory_for_one_thread(monkeypatch: Any) -> None:
     monkeypatch.setattr("gpu_consensus.backends.native.threads.WORTH_A_THREAD", 8)
     given = (case.codes, case.offsets, *logarithms(case, 3.0))
     expected = loops.expectation(*given, 2)
-    monkeypatch.setattr(loops, "_SUMS", 1)
+    monkeypatch.setattr("gpu_consensus.backends.native.expectation._SUMS", 1)
     same(loops.expectation(*given, 2), expected)
 
 

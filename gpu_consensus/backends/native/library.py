@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 9
+ABI = 10
 """What the signatures below belong to: ``GPC_ABI`` of native.h."""
 FOLDER = Path(__file__).parent
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")

@@ -58,7 +58,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define GPC_ABI 9 /* raised by every change of a signature or a layout */
+#define GPC_ABI 10 /* raised by every change of a signature or a layout */
 
 #if defined(_WIN32)
 #define GPC_API __declspec(dllexport)
