@@ -92,6 +92,21 @@ def test_files_that_a_guide_names_exist(guide):
     assert not missing
 
 
+def test_links_of_the_pages_lead_somewhere():
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    missing = [
+        f"{page.name}: {link}"
+        for page in pages
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+        if not (page.parent / link).exists()
+    ]
+    assert not missing
+    index = read("docs/README.md")
+    assert [page.name for page in pages[1:] if f"]({page.name})" not in index] == [
+        "README.md"
+    ]
+
+
 def test_no_module_of_tests_imports_another():
     """What two of them need is in a module of its own, which holds no test."""
     imports = r"^(?:from|import) (test_\w+)"

@@ -153,8 +153,10 @@ def is_id_name(name: str) -> bool:
     return _ID_NAMES.fullmatch(name.strip()) is not None
 
 
-def first_twice(cells: Iterable[Any]) -> tuple[Any, int, int] | None:
+def first_twice(cells: Sequence[Any]) -> tuple[Any, int, int] | None:
     """Return a cell that comes twice and where, from 0; None where all differ."""
+    if len(set(cells)) == len(cells):
+        return None
     seen: dict[Any, int] = {}
     for l, cell in enumerate(cells):
         if cell in seen:
