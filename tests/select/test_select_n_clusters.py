@@ -263,6 +263,20 @@ def test_a_checkpoint_that_is_no_file_is_not_waited_for(tmp_path, kind):
         gpc.select_n_clusters(blobs(2, n=30), [2], **QUICK, checkpoint=path)
 
 
+def test_frames_of_polars_hold_what_their_arrays_do():
+    polars = pytest.importorskip("polars")
+    X = blobs(2, n=30)
+    found = gpc.select_n_clusters(polars.DataFrame(X), [2, 3], **QUICK)
+    assert found.claim == "structure"
+    assert found.as_dict() == gpc.select_n_clusters(X, [2, 3], **QUICK).as_dict()
+    words = np.random.default_rng(0).integers(3, size=(30, 6)).astype(str)
+    labels = polars.DataFrame(words)
+    with pytest.raises(ValueError, match="say kind='labels' or kind='features'"):
+        gpc.select_n_clusters(labels, [2], **QUICK)
+    found = gpc.select_n_clusters(labels, [2], kind="labels", **QUICK)
+    assert found.claim == "agreement"
+
+
 X = blobs(2, n=20)
 WRONG = [
     ({"candidates": []}, "candidates is empty; give at least one"),
