@@ -65,7 +65,7 @@ def coassociation(
     >>> res = gpc.kcc(ens, 2, random_state=0)
     >>> ax = gpc.plot.coassociation(ens, res, Figure().subplots())
     >>> ax.get_title(loc="left")
-    'How often objects lie together'
+    'Objects together'
     """
     ens = ensemble_of(ensemble)
     labels = labels_of(result, ens.n_samples)
@@ -104,7 +104,7 @@ def coassociation(
     )
     return close_axes(
         ax,
-        "How often objects lie together",
+        "Objects together",
         text,
         ("mean share with", *(f"cluster {k}" for k in found[:30])),
         [

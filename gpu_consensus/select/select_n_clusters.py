@@ -278,7 +278,7 @@ def _holds_labels(data: Any, kind: str) -> bool:
         return kind == "labels"
     if is_sparse(data):
         return False
-    framed = hasattr(data, "dtypes") and hasattr(data, "columns")
+    framed = hasattr(data, "iloc") and hasattr(data, "dtypes")  # of pandas' form
     if framed:
         types = [getattr(t, "kind", "O") for t in data.dtypes]
     else:

@@ -62,3 +62,17 @@ def test_names_are_escaped_and_clusters_are_few():
     assert "<b>" not in page
     assert "and 10 more" in page
     assert page.count("<tr>") == 22
+
+
+def test_a_selection_tells_its_candidates():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    X[::2] += 9
+    sel = gpc.select_n_clusters(
+        X, [2, 3], n_null=19, n_init=2, n_partitions=4, random_state=0
+    )
+    found = Cells(sel._repr_html_()).found
+    assert sel.reason in found["caption"][0]
+    assert found["th"] == list(sel.table[0])
+    cells = np.reshape(found["td"], (2, -1))
+    assert cells[:, 0].tolist() == ["2, chosen", "3"]
+    assert float(cells[0, 5]) == pytest.approx(sel.table[0]["stability"], abs=1e-3)

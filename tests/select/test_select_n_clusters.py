@@ -1,6 +1,7 @@
 """Choosing the number of clusters as users do."""
 
 import json
+import os
 import threading
 
 import numpy as np
@@ -248,6 +249,32 @@ def test_a_changed_checkpoint_is_refused(tmp_path):
         gpc.select_n_clusters(X, [2], **QUICK, checkpoint=tmp_path)
     with pytest.raises(TypeError, match="checkpoint=5 should be a path"):
         gpc.select_n_clusters(X, [2], **QUICK, checkpoint=5)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="it needs pipes and devices")
+@pytest.mark.parametrize("kind", ["device", "pipe", "circle"])
+def test_a_checkpoint_that_is_no_file_is_not_waited_for(tmp_path, kind):
+    path = tmp_path / "k.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else path)
+    with pytest.raises(ValueError, match=r"is not a readable checkpoint \("):
+        gpc.select_n_clusters(blobs(2, n=30), [2], **QUICK, checkpoint=path)
+
+
+def test_frames_of_polars_hold_what_their_arrays_do():
+    polars = pytest.importorskip("polars")
+    X = blobs(2, n=30)
+    found = gpc.select_n_clusters(polars.DataFrame(X), [2, 3], **QUICK)
+    assert found.claim == "structure"
+    assert found.as_dict() == gpc.select_n_clusters(X, [2, 3], **QUICK).as_dict()
+    words = np.random.default_rng(0).integers(3, size=(30, 6)).astype(str)
+    labels = polars.DataFrame(words)
+    with pytest.raises(ValueError, match="say kind='labels' or kind='features'"):
+        gpc.select_n_clusters(labels, [2], **QUICK)
+    found = gpc.select_n_clusters(labels, [2], kind="labels", **QUICK)
+    assert found.claim == "agreement"
 
 
 X = blobs(2, n=20)

@@ -248,3 +248,61 @@ def test_a_sparse_matrix_is_no_table_of_labels():
 def test_no_objects_of_many_partitions_end_at_once():
     with pytest.raises(ValueError, match="the ensemble is empty"):
         gpc.Ensemble(np.empty((0, 10**12)))
+
+
+class Refuses:
+    """Answers no question."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("no array")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda odd: gpc.Ensemble(odd),
+        lambda odd: gpc.Ensemble.from_partitions([odd]),
+        lambda odd: gpc.Ensemble.from_codes(odd, [2]),
+        lambda odd: gpc.generate_partitions(odd),
+        lambda odd: gpc.kcc(np.eye(4, dtype=int), 2, weights=odd),
+        lambda odd: gpc.metrics.nmi(odd, odd),
+        lambda odd: gpc.select_n_clusters(odd),
+        lambda odd: gpc.ConsensusClustering(2).fit(odd),
+    ],
+)
+def test_an_object_that_refuses_to_be_an_array(call):
+    with pytest.raises((TypeError, ValueError), match=r"^[^\n]*\.$"):
+        call(Refuses())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda labels: gpc.kcc(labels, 2, n_init=10**12),
+        lambda labels: gpc.em(labels, 2, n_init=10**30),
+        lambda labels: gpc.ecpcs(labels, 2, steps=10**12),
+        lambda labels: gpc.kcc(labels, 2, search=10**12),
+        lambda labels: gpc.generate_partitions(labels * 1.0, 10**8),
+        lambda labels: gpc.generate_partitions(
+            labels * 1.0, 2, "projection", 2, n_components=10**30
+        ),
+        lambda labels: gpc.lambda_consensus(labels * 1.0, 2, n_clusterers=2**63),
+        lambda labels: gpc.select_n_clusters(labels * 1.0, n_null=10**30),
+    ],
+)
+def test_counts_have_a_bound_before_the_work(call):
+    labels = np.random.default_rng(0).integers(3, size=(20, 4))
+    with pytest.raises(ValueError, match=r"^\w+=\d.* should be <= \d+; each takes"):
+        call(labels)
+
+
+@pytest.mark.filterwarnings("ignore:ecpcs found 2 clusters:UserWarning")
+@pytest.mark.parametrize("method", ["ecpcs", "kcc", "lwgp", "hac"])
+def test_a_tiny_weight_is_none(method):
+    labels = np.random.default_rng(0).integers(3, size=(20, 3))
+    none, tiny = (
+        gpc.METHODS[method](labels, 3, weights=weights, random_state=0)
+        for weights in ([1, 1, 0], [1, 1, 1e-320])
+    )
+    assert np.array_equal(none.labels, tiny.labels)
+    assert none.objective == tiny.objective
