@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from gpu_consensus.ensemble.storage import write_atomic
 from gpu_consensus.util.checks import check_choice
 
-from . import environment, quality
+from . import environment, papers, quality
 from .plot import draw_throughput
 from .quality_plot import check_matplotlib, draw_quality
 from .render import FORMAT, VERSION, check_format, to_markdown
@@ -226,11 +226,17 @@ def _parse(given: list[str], prog: str) -> argparse.Namespace:
         action="store_true",
         help="of speed, only the instructions per lookup; needs valgrind, a compiler",
     )
+    parser.add_argument("--only", help=f"of papers, some of {', '.join(papers.PARTS)}")
     arguments = parser.parse_args(given)
     check_choice("suite", arguments.suite, [*SUITES, quality.NAME, "render", "plot"])
     if arguments.counts and arguments.suite != "speed":
         raise ValueError(
             f"--counts belongs to the suite speed, not to {arguments.suite}; leave it "
+            "out."
+        )
+    if arguments.only is not None and arguments.suite != papers.NAME:
+        raise ValueError(
+            f"--only belongs to the suite papers, not to {arguments.suite}; leave it "
             "out."
         )
     _check_paths(arguments, ("output", "markdown"))
@@ -262,7 +268,10 @@ def _context(arguments: argparse.Namespace) -> Context:
         seeds = 2 if arguments.quick else 10
     if seeds < 1:
         raise ValueError(f"--seeds {seeds} should be >= 1.")
-    return Context(arguments.quick, folder, tuple(range(seeds)), arguments.counts)
+    only = () if arguments.only is None else tuple(arguments.only.split(","))
+    for word in only:
+        check_choice("--only", word, papers.PARTS)
+    return Context(arguments.quick, folder, tuple(range(seeds)), arguments.counts, only)
 
 
 def _command(given: list[str], prog: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from .kcc_missing import missing_table, removal_table
 from .kcc_objective import objective_table
@@ -14,13 +14,19 @@ from .suite import Context, Table
 
 NAME = "papers"
 
+PARTS: dict[str, Callable[[Context], Iterable[Table]]] = {
+    "objective": lambda context: [objective_table(context)],
+    "missing": lambda context: [missing_table(context)],
+    "removal": lambda context: [removal_table(context)],
+    "comparison": comparison_tables,
+    "lambda": lambda context: [lambda_table(context)],
+    "sec": lambda context: [sec_table(context)],
+    "least_squares": lambda context: [least_squares_table(context)],
+}
+"""The tables by the names that ``--only`` takes."""
+
 
 def run(context: Context) -> Iterator[Table]:
-    """Yield the tables of the papers."""
-    yield objective_table(context)
-    yield missing_table(context)
-    yield removal_table(context)
-    yield from comparison_tables(context)
-    yield lambda_table(context)
-    yield sec_table(context)
-    yield least_squares_table(context)
+    """Yield the tables of the papers, or some of them."""
+    for name in context.only or PARTS:
+        yield from PARTS[name](context)

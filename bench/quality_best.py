@@ -30,18 +30,25 @@ from .quality_methods import run_problem
 from .suite import Context
 
 PATH = Path(__file__).with_name("quality_best.json")
+_LONG: list[dict[str, Any]] = [
+    {"search": 60, "n_init": 50},
+    {"search": 60, "init": "last"},
+    {"search": 60, "init": "best"},
+]
 LONG: dict[str, list[dict[str, Any]]] = {
-    "kcc:h": [{"search": 60, "n_init": 50}],
-    "kcc:c": [{"search": 60, "n_init": 50}],
-    "sec": [{"search": 60, "n_init": 50}, {"n_init": 500}, {"init": "spectral"}],
+    "kcc:h": _LONG,
+    "kcc:c": _LONG,
+    "sec": [*_LONG, {"search": 60, "init": "spectral"}],
 }
-"""Options of the long runs that look for a lower F, in turn."""
+"""Options of the long runs that look for a lower F, in turn. "last" and "best" stand
+for the labels of the run before and of the best one; the first run begins anew."""
 
 _HOW = (
     "lowest F of long runs, one after another with seeds 0, 1, 2, ..., the problem "
-    "with the fewest seconds first: kcc with search=60, n_init=50; sec the "
-    "same, with n_init=500 and from its spectral start in turn. seconds: spent on that "
-    "problem by all searches so far; seed and options: of the run that found the value."
+    "with the fewest seconds first, with search=60: from 50 starts, from the labels of "
+    "the run before, from the best labels so far and, for sec, from its spectral start "
+    "in turn. seconds: spent on that problem by all searches so far; seed and options: "
+    "of the run that found the value."
 )
 
 
@@ -81,16 +88,24 @@ def search_best(
             )
         fresh = {"objective": None, "digest": word, "seed": 0, "runs": 0, "seconds": 0}
         found.setdefault(name, fresh)
+    labels_of: dict[str, dict[str, Any]] = {name: {} for name, *_ in cases}
     end = time.monotonic() + 60 * minutes
     while cases and time.monotonic() < end:
         name, problem, _, k, ensemble = min(cases, key=lambda c: found[c[0]]["seconds"])
-        entry = found[name]
+        entry, known = found[name], labels_of[name]
         options = LONG[problem][entry["runs"] % len(LONG[problem])]
+        word = options.get("init")
+        if word in ("last", "best") and word not in known:
+            options = LONG[problem][0]
         begin = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = run_problem(problem, ensemble, k, entry["runs"], **options)
+            given = options | {"init": known[word]} if word in known else options
+            result = run_problem(problem, ensemble, k, entry["runs"], **given)
         before, value = entry["objective"], float(result.objective)
+        known["last"] = result.labels
+        if value <= known.get("value", np.inf):
+            known |= {"value": value, "best": result.labels}
         if before is None or value < before:
             entry |= {"objective": value, "seed": entry["runs"], "options": options}
             yield name, value, before

@@ -75,6 +75,12 @@ class Records:
             with self.path.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(json.dumps(record, allow_nan=False) + "\n")
 
+    def take_all(self, path: Path) -> None:
+        """Take what another file holds; what it has as well replaces what was there."""
+        other = Records(path)
+        self.sessions += other.sessions
+        self.found |= other.found
+
     def of(self, part: str) -> Iterator[Record]:
         """Yield the measurements of a part."""
         return (record for record in self.found.values() if record["part"] == part)

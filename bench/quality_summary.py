@@ -18,7 +18,11 @@ Scores = dict[str, dict[str, float]]
 LEAST_SETS = 40
 """Sets held back that are needed before anything is claimed of them."""
 
-_NAMES = {"decide": "to decide on", "hold": "held back"}
+_NAMES = {
+    "decide": "to decide on",
+    "hold": "held back",
+    "fresh": "held back anew",
+}
 
 
 def mean_scores(records: Iterable[Record], key: str) -> Scores:
@@ -57,8 +61,8 @@ def feature_tables(records: Sequence[Record], use: str) -> list[Table]:
         rank_table(ari, [item.name for item in sets], f"ranks_{use}", _NAMES[use]),
         _values(ari, sets, use),
     ]
-    if use == "hold":
-        tables[0].claims += claims(ari, sets)
+    if use != "decide":
+        tables[0].claims += claims(ari, sets, _NAMES[use])
     reasons = dict.fromkeys(
         (f"{record['method']} on {record['set']}", record["reason"])
         for record in records
@@ -157,7 +161,7 @@ def _values(ari: Scores, sets: list[QualitySet], use: str) -> Table:
     return Table(f"values_{use}", f"Sets {_NAMES[use]}: ARI of each", columns, rows)
 
 
-def claims(ari: Scores, sets: list[QualitySet]) -> list[Claim]:
+def claims(ari: Scores, sets: list[QualitySet], which: str) -> list[Claim]:
     """Return what the default must show on the sets held back."""
     enough = len(ari.get("default", {})) >= LEAST_SETS
     found = []
@@ -174,7 +178,7 @@ def claims(ari: Scores, sets: list[QualitySet]) -> list[Claim]:
             measured = f"{ours:.3f} and {theirs:.3f} on {len(common)} sets"
             passed = ours - theirs >= least and ours > theirs if enough else None
         found.append(
-            Claim(f"held back: mean ARI of the default {words}", measured, passed)
+            Claim(f"{which}: mean ARI of the default {words}", measured, passed)
         )
     if "default" in ari and "KMeans" in ari:
         lost = lost_to(ari, "default", "KMeans")
@@ -182,7 +186,7 @@ def claims(ari: Scores, sets: list[QualitySet]) -> list[Claim]:
         share = len(lost) / max(1, len(common))
         found.append(
             Claim(
-                "held back: at most 12% of the sets lost to KMeans by more than 0.01",
+                f"{which}: at most 12% of the sets lost to KMeans by more than 0.01",
                 f"{len(lost)} of {len(common)}: {', '.join(lost) or 'none'}",
                 share <= 0.12 if enough else None,
             )
@@ -192,7 +196,7 @@ def claims(ari: Scores, sets: list[QualitySet]) -> list[Claim]:
     if value is not None:
         found.append(
             Claim(
-                "held back: moons, circles and rings found with 0.9 in the mean",
+                f"{which}: moons, circles and rings found with 0.9 in the mean",
                 f"{value:.3f} on {len(ringed)} sets",
                 value >= 0.9 if enough else None,
             )

@@ -31,12 +31,15 @@ class Context:
         Seeds of repeated runs.
     counts : bool
         Of the suite "speed", only the instructions of the kernels.
+    only : tuple of str
+        Of the suite "papers", only these parts; all if there are none.
     """
 
     quick: bool = False
     data_dir: Path | None = None
     seeds: tuple[int, ...] = tuple(range(10))
     counts: bool = False
+    only: tuple[str, ...] = ()
 
     def progress(
         self, description: str, total: int | None

@@ -44,7 +44,7 @@ from gpu_consensus.select.result import Selection
 from gpu_consensus.select.select_n_clusters import select_n_clusters
 
 if TYPE_CHECKING:
-    from gpu_consensus import distributed, plot
+    from gpu_consensus import anndata, distributed, plot
     from gpu_consensus.estimator import ConsensusClustering
 
 __version__ = "0.1.0"
@@ -57,6 +57,7 @@ __all__ = [
     "Ensemble",
     "Selection",
     "Utility",
+    "anndata",
     "auto",
     "best",
     "borda",
@@ -104,7 +105,7 @@ def __getattr__(name: str) -> Any:
         from gpu_consensus.estimator import ConsensusClustering
 
         return ConsensusClustering
-    if name in ("distributed", "plot"):
+    if name in ("anndata", "distributed", "plot"):
         return importlib.import_module(f"gpu_consensus.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

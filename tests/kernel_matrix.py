@@ -12,6 +12,7 @@ from unittest import mock
 import cudaemu
 import numpy as np
 import oracles
+from fresh_counts import fresh_counts
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
@@ -202,6 +203,34 @@ def check_case(backend, case):
     assert not wrong, wrong
 
 
+def check_moves(backend):
+    """Recount objects of which none to all move, so many that queues fill.
+
+    One block has all of them and one has a range; labels are aligned and are not.
+    """
+    rng = np.random.default_rng(0)
+    sizes, k = (3, 60, 2, 7, 1), 3
+    offsets = np.cumsum([0, *(size + 1 for size in sizes)])
+    for n, shares, first in (
+        (9001, [0, 0.02, 0.2, 0.6, 1] * 4, 0),
+        (5000, [0.6], 0),
+        (5001, [0.6], 1),
+    ):
+        codes = np.array([rng.integers(size + 1, size=n) for size in sizes], "u1")
+        before = rng.integers(k + 1, size=(len(shares), n - first)).astype("u1")
+        moved = rng.random(before.shape) < np.array(shares)[:, None]
+        after = np.where(moved, (before + 1) % (k + 1), before).astype("u1")
+        held = backend.resident(codes)[:, first:]
+        numpy, given = NumpyBackend(1), codes[:, first:]
+        found = fresh_counts(backend, held, offsets, backend.to_device(before), k)
+        right = fresh_counts(numpy, given, offsets, before, k)
+        same(backend, "count", found, right)
+        moves = (backend.to_device(x) for x in (before, after))
+        backend.count(held, offsets, *moves, found)
+        numpy.count(given, offsets, before, after, right)
+        same(backend, "count of the moved", found, right)
+
+
 def draw_climbs(number):
     """Codes, numbers of labels, starts and threshold of a case of CLIMBS."""
     n, sizes, missing, threshold, n_starts, seed = CLIMBS[number]
@@ -238,7 +267,8 @@ def check_climbs(backend, number, n_threads=1):
 
 
 def check_all(backend, cases):
-    """Check cases, each in its order of threads, and all climbs."""
+    """Check cases, each in its order of threads, moves of many, and all climbs."""
+    check_moves(backend)
     for number, case in enumerate(cases):
         with cudaemu.configured(order=case["order"], seed=number):
             check_case(backend, case)

@@ -22,19 +22,67 @@ static int prepare_count(world* w) {
     return 1;
 }
 
+enum { SIDE = 16 /* restarts that are counted side by side */, TAKEN_AWAY = 1 };
+
+static int64_t side_of(const world* w, int64_t q) {
+    const int64_t left = w->s.n_restarts - q;
+    return left < SIDE ? left : SIDE;
+}
+
+static uint8_t* packed_from(const world* w, int64_t q) {
+    return w->packed + q * w->s.n_samples; /* SIDE bytes for SIDE restarts */
+}
+
+static size_t packed_size(const world* w) {
+    return (size_t)((w->s.n_restarts + SIDE - 1) / SIDE * SIDE * w->s.n_samples);
+}
+
+static int prepare_pack(world* w) {
+    if (w->s.n_clusters > 255) return 0; /* names of clusters are bytes */
+    w->after = make_assignment(w, 10);
+    w->packed = output(w, packed_size(w), 0xa5);
+    return 1;
+}
+
+static void pack_part(world* w, int64_t begin, int64_t end, char* scratch) {
+    (void)scratch;
+    for (int64_t q = 0; q < w->s.n_restarts; q += SIDE)
+        gpc_pack_clusters(w->after + q * w->line * w->cluster_size, w->line,
+                          w->cluster_size, side_of(w, q), begin, end,
+                          packed_from(w, q));
+}
+
 static int prepare_rows(world* w) {
-    return w->s.n_clusters <= 255 && prepare_count(w); /* names of clusters are bytes */
+    if (w->s.n_clusters > 255) return 0;
+    w->after = make_assignment(w, 10);
+    w->packed = input(w, packed_size(w));
+    pack_part(w, 0, w->s.n_samples, NULL);
+    w->counts = output(w, (size_t)(w->n_rows * w->columns) * 8, 0);
+    return 1;
+}
+
+static int64_t most_rows(const world* w) {
+    int64_t most = 0;
+    for (int64_t i = 0; i < w->s.n_partitions; ++i)
+        if (w->n_labels[i] >= most) most = w->n_labels[i] + 1;
+    return most;
 }
 
 static int64_t rows_room(const world* w) {
-    return gpc_count_rows_scratch(w->n_rows, w->s.n_restarts, w->s.n_clusters);
+    return gpc_count_rows_scratch(most_rows(w), side_of(w, 0), w->s.n_clusters);
 }
 
 static void rows_part(world* w, int64_t first, int64_t last, char* scratch) {
-    gpc_count_rows(CODES, first, last, w->s.n_samples, MOVES, w->counts, scratch);
+    const int64_t n_clusters = w->s.n_clusters;
+    for (int64_t q = 0; q < w->s.n_restarts; q += SIDE)
+        gpc_count_rows(CODES, first, last, w->s.n_samples, packed_from(w, q),
+                       side_of(w, q), n_clusters, w->variant == TAKEN_AWAY ? -1 : 1,
+                       w->counts + q * n_clusters, w->columns, scratch);
 }
 
-static int64_t each_room(const world* w) { return (void)w, gpc_count_each_scratch(); }
+static int64_t each_room(const world* w) {
+    return gpc_count_each_scratch(w->s.n_restarts, w->s.n_clusters);
+}
 
 static void each_part(world* w, int64_t first, int64_t last, char* scratch) {
     gpc_count_each(CODES, first, last, w->s.n_samples, MOVES, w->counts, scratch);
@@ -49,27 +97,26 @@ static int prepare_absent(world* w) {
 }
 
 static void absent_part(world* w, int64_t first, int64_t last, char* scratch) {
-    (void)scratch;
-    gpc_count_absent(CODES, first, last, w->s.n_samples, MOVES, w->weight, w->total);
+    gpc_count_absent(CODES, first, last, w->s.n_samples, MOVES, w->weight, w->total,
+                     scratch);
 }
 
 static int prepare_found(world* w) {
     prepare_moves(w);
-    w->found = output(w, (size_t)(2 * w->s.n_samples + 2) * 8, 0);
+    w->found = output(w, (size_t)(w->s.n_samples + 1) * 8, 0);
     return 1;
 }
 
 static void moves_part(world* w, int64_t begin, int64_t end, char* scratch) {
     (void)scratch;
-    gpc_count_moves(MOVES, begin, end, w->found + 2 * begin);
+    w->found[begin] = gpc_count_moves(MOVES, begin, end);
 }
 
 static void sum_found(world* w) {
-    for (int64_t l = 1; l <= w->s.n_samples; ++l)
-        for (int x = 0; x < 2; ++x) {
-            w->found[x] += w->found[2 * l + x];
-            w->found[2 * l + x] = 0;
-        }
+    for (int64_t l = 1; l <= w->s.n_samples; ++l) {
+        w->found[0] += w->found[l];
+        w->found[l] = 0;
+    }
 }
 
 static int64_t moves_lookups(const world* w) {
@@ -151,14 +198,15 @@ static int64_t pairs_lookups(const world* w) {
      "object and restart"}
 
 const kernel_case count_cases[] = {
-    COUNT("count_rows", "all", ALL, prepare_rows, rows_room, rows_part),
-    COUNT("count_rows", "half-moved", SOME, prepare_rows, rows_room, rows_part),
-    COUNT("count_rows", "few-moved", FEW, prepare_rows, rows_room, rows_part),
+    {"pack_clusters", "plain", 0, prepare_pack, objects_of, nothing, pack_part, NULL, 1,
+     1, moves_lookups, "object and restart"},
+    COUNT("count_rows", "all", 0, prepare_rows, rows_room, rows_part),
+    COUNT("count_rows", "taken-away", TAKEN_AWAY, prepare_rows, rows_room, rows_part),
     COUNT("count_each", "all", ALL, prepare_count, each_room, each_part),
     COUNT("count_each", "half-moved", SOME, prepare_count, each_room, each_part),
     COUNT("count_each", "few-moved", FEW, prepare_count, each_room, each_part),
-    COUNT("count_absent", "all", ALL, prepare_absent, nothing, absent_part),
-    COUNT("count_absent", "half-moved", SOME, prepare_absent, nothing, absent_part),
+    COUNT("count_absent", "all", ALL, prepare_absent, each_room, absent_part),
+    COUNT("count_absent", "half-moved", SOME, prepare_absent, each_room, absent_part),
     FOUND("all", ALL),
     FOUND("half-moved", SOME),
     FOUND("few-moved", FEW),

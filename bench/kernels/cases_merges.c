@@ -105,8 +105,8 @@ static int prepare_settling(world* w) {
 }
 
 static int64_t settling_room(const world* w) {
-    return gpc_settle_cells_scratch(cells_of(w), w->n_rows, w->s.n_partitions,
-                                    left_of(w));
+    return gpc_settle_cells_scratch(w->variant, cells_of(w), w->n_rows,
+                                    w->s.n_partitions, left_of(w));
 }
 
 static void settling_part(world* w, int64_t begin, int64_t end, char* scratch) {

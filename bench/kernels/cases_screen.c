@@ -80,7 +80,8 @@ static void sort_lookups(world* w) {
 enum { BY_CLUSTERS, BY_RESTARTS, WORDS };
 
 /* Units, scales and distances as gpu_consensus/backends/native/screening.py makes them,
-   of sums that reach 0.8 of 16 bits; 0 where a table cannot be screened. */
+   of sums that reach 0.8 of 16 bits, or in 16 bits four times as far, so that some are
+   cut; 0 where a table cannot be screened. */
 static int make_scale(world* w) {
     const int64_t r = w->s.n_partitions, n_restarts = w->s.n_restarts;
     if (w->s.n_clusters < 2 || w->s.n_clusters > 32767 || r > 4096) return 0;
@@ -100,7 +101,7 @@ static int make_scale(world* w) {
     w->lookup_rows = input(w, (size_t)(w->n_lookups + 1) * 8);
     w->scale = input(w, (size_t)w->width * 4);
     w->distance = input(w, (size_t)n_restarts * 2);
-    const double room = 0.8 * 65535;
+    const double room = (w->entry_size == 1 ? 0.8 : 3.2) * 65535;
     double coarse = 0;
     for (int64_t q = 0; q < n_restarts; ++q) {
         double widest = 0;
@@ -117,7 +118,8 @@ static int make_scale(world* w) {
             w->scale[k * n_restarts + q] = (float)(room / widest);
     }
     for (int64_t v = 0; v < w->n_lookups; ++v) coarse += (double)(1 << w->unit[v]);
-    if (room * (1 + 1e-6) + rounding_up / 2 * coarse > 65535) return 0;
+    if (w->entry_size == 1 && room * (1 + 1e-6) + rounding_up / 2 * coarse > 65535)
+        return 0;
     coarse /= in_least_units(w);
     sort_lookups(w);
     for (int64_t v = 0; v < w->n_lookups; ++v) {

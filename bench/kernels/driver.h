@@ -52,7 +52,7 @@ typedef struct {
     uint64_t* marks;
     void *own, *similarity, *left, *right;
     char *before, *after;
-    uint8_t *small, *unit, *raised;
+    uint8_t *small, *unit, *raised, *packed;
     uint16_t* distance;
     int64_t *lookup_parts, *lookup_rows;
     int64_t n_lookups, entry_size, small_width, similarity_size, n_left, n_right;

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import gpu_consensus as gpc
+from gpu_consensus import data_files
 from gpu_consensus.accept.agreement import check_agreement
 from gpu_consensus.accept.generation import compare_generation
 from gpu_consensus.accept.kernels import time_kernels
@@ -41,7 +42,6 @@ from gpu_consensus.accept.run import (
 from gpu_consensus.accept.startup import time_startup
 from gpu_consensus.accept.verdict import judge
 from gpu_consensus.backends import BackendError, why_unavailable
-from gpu_consensus.ensemble import data_files
 from gpu_consensus.ensemble.storage import write_atomic
 from gpu_consensus.util.progress import progress_bar
 

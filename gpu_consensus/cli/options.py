@@ -10,7 +10,10 @@ from typing import Any, NoReturn
 
 import gpu_consensus as gpc
 from gpu_consensus import backends, examples
+from gpu_consensus.data_files.form import DECIMALS, SEPARATORS
+from gpu_consensus.generate.views import STRATEGIES
 from gpu_consensus.util.options import check_options
+from gpu_consensus.util.paths import check_path
 
 _FLAGS = {
     "utility": "--utility",
@@ -32,37 +35,93 @@ _FLAGS = {
 AUTO = "auto"
 """What --n-clusters says to have the number chosen."""
 
+FEATURES = ".csv .tsv .txt (also .gz) .npy .npz .parquet .h5ad, - for standard input"
+LABELS = ".csv .tsv .txt (also .gz) .npy .parquet .h5ad, - for standard input"
+
 
 class Parser(argparse.ArgumentParser):
     """A parser that says in one line what is wrong."""
+
+    def __init__(self, **settings: Any) -> None:
+        settings["formatter_class"] = argparse.RawDescriptionHelpFormatter
+        super().__init__(**settings)
 
     def error(self, message: str) -> NoReturn:
         """Print the message, and exit with 2."""
         self.exit(2, f"gpu-consensus: {message}; see {self.prog} --help.\n")
 
 
+def path(text: str) -> Path:
+    """Return a path; an empty one would be the current folder."""
+    try:
+        return check_path("path", text)
+    except (ValueError, TypeError, OSError) as error:
+        reason = str(error).removeprefix("path=").rstrip(".")
+        raise argparse.ArgumentTypeError(reason) from None
+
+
 def add_features(parser: argparse.ArgumentParser) -> None:
-    """Add options for the features and for columns to leave out."""
-    parser.add_argument(
-        "data", type=Path, nargs="?", help="features (.csv, .tsv, .npy, sparse .npz)"
-    )
-    parser.add_argument(
+    """Add options for the features and for how they are read."""
+    group = parser.add_argument_group("data")
+    group.add_argument("data", type=path, nargs="?", help=f"features: {FEATURES}")
+    group.add_argument(
         "--example", metavar="NAME", help=f"a built-in set: {', '.join(examples.NAMES)}"
     )
-    parser.add_argument(
+    add_columns(group)
+    add_form(group)
+
+
+def add_columns(group: Any) -> None:
+    """Add options that say which columns are wanted."""
+    group.add_argument(
+        "--columns",
+        action="append",
+        default=[],
+        metavar="A,B,...",
+        help="take these alone: names, numbers from 0, or patterns like x_*",
+    )
+    group.add_argument(
         "--drop",
         action="append",
         default=[],
-        metavar="COLUMN",
-        help="leave out, by name or by number from 0",
+        metavar="A,B,...",
+        help="leave these out",
     )
-    add_header(parser)
+    group.add_argument(
+        "--id",
+        metavar="COLUMN",
+        help="names the objects, and is written beside their labels; recognised by "
+        "default",
+    )
+    group.add_argument(
+        "--no-id", action="store_true", help="recognise no column of names"
+    )
+
+
+def add_form(group: Any) -> None:
+    """Add options that say how a file of text is written."""
+    add_header(group)
+    group.add_argument(
+        "--separator",
+        metavar="MARK",
+        help=f"of cells: {', '.join(SEPARATORS)}; recognised by default",
+    )
+    group.add_argument(
+        "--decimal",
+        metavar="MARK",
+        help=f"of numbers: {' or '.join(DECIMALS)}; recognised by default",
+    )
+    group.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help="of text, like utf-8, utf-16, cp1252; recognised by default",
+    )
 
 
 def add_header(
-    parser: argparse.ArgumentParser,
+    parser: Any,
     option: str = "--header",
-    text: str = "whether the first line holds names; guessed by default",
+    text: str = "whether the first line holds names; recognised by default",
 ) -> None:
     """Add the option that says whether the first line of a text file holds names."""
     action = argparse.BooleanOptionalAction
@@ -71,55 +130,104 @@ def add_header(
 
 def add_generation(parser: argparse.ArgumentParser) -> None:
     """Add options for making partitions."""
-    parser.add_argument("--n-partitions", type=int, default=100, help="default 100")
-    parser.add_argument("--strategy", default="rps", help="default rps")
-    parser.add_argument(
-        "--k-range", type=_pair, metavar="LOW:HIGH", help="clusters of the partitions"
+    group = parser.add_argument_group("partitions")
+    group.add_argument(
+        "--n-partitions", type=int, default=100, metavar="NUMBER", help="default 100"
     )
-    parser.add_argument("--metric", default="euclidean", help="or cosine, for text")
-    _add_option(
-        parser, "--generate-option", "how partitions are made: sample_share=0.5"
+    group.add_argument(
+        "--strategy",
+        default="rps",
+        metavar="NAME",
+        help=f"what varies between them: {', '.join(STRATEGIES)}; default rps",
     )
+    group.add_argument(
+        "--k-range", type=_pair, metavar="LOW:HIGH", help="clusters of each"
+    )
+    group.add_argument(
+        "--metric",
+        default="euclidean",
+        metavar="NAME",
+        help="euclidean, or cosine for text",
+    )
+    _add_option(group, "--generate-option", "generation, like sample_share=0.5")
 
 
 def add_consensus(parser: argparse.ArgumentParser) -> None:
     """Add options for finding the consensus, and for the output."""
-    parser.add_argument(
+    group = parser.add_argument_group("consensus")
+    group.add_argument(
         "--n-clusters",
         type=_number_or_auto,
         metavar="NUMBER",
-        help="clusters of the consensus, or auto to choose 2 to 10 of them, or none by "
-        "a test; a method that finds their number needs none: "
-        "then it is only what partitions are made with",
+        help="how many; auto: 2 to 10 by what is stable, or 1 where a test finds no "
+        "structure; methods that find their number need none",
     )
-    parser.add_argument(
+    group.add_argument(
         "--method",
         default="auto",
-        help=f"one of {', '.join(gpc.METHODS)}; auto, the default, takes the best of "
-        "several",
+        metavar="NAME",
+        help=f"auto (the best of several, default) or one of {_methods()}",
     )
-    parser.add_argument("--utility", help="utility of kcc, default h")
-    parser.add_argument("--n-init", type=int, help="starts, default: the method's own")
-    _add_option(parser, "--option", "the method, like refine=false")
-    parser.add_argument("--output", type=Path, help="labels, .csv or .npy")
-    add_common(parser)
+    group.add_argument("--utility", metavar="NAME", help="of kcc, default h")
+    group.add_argument(
+        "--n-init", type=int, metavar="NUMBER", help="starts; default: the method's own"
+    )
+    _add_option(group, "--option", "the method, like refine=false")
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--output",
+        type=path,
+        metavar="FILE",
+        help="labels with ids and confidence: .csv .tsv .parquet, .npy for labels "
+        "alone, - for standard output",
+    )
+    output.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
+def _methods() -> str:
+    return ", ".join(name for name in gpc.METHODS if name != AUTO)
+
+
+def add_common(parser: argparse.ArgumentParser, *, plan: bool = False) -> None:
     """Add options that every computation takes."""
-    parser.add_argument("--seed", type=_seed, help="same seed, same labels")
-    parser.add_argument(
-        "--backend", default="auto", help=f"one of {', '.join(backends.NAMES)}"
+    group = parser.add_argument_group("running")
+    group.add_argument(
+        "--seed", type=_seed, metavar="NUMBER", help="same seed, same labels"
     )
-    parser.add_argument("--n-jobs", type=int, help="threads, default all cores")
-    parser.add_argument(
-        "--checkpoint", type=Path, help="go on from here if interrupted"
+    group.add_argument(
+        "--backend",
+        default="auto",
+        metavar="NAME",
+        help=f"one of {', '.join(backends.NAMES)}",
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    group.add_argument(
+        "--n-jobs", type=int, metavar="NUMBER", help="threads, default all cores"
+    )
+    group.add_argument(
+        "--checkpoint",
+        type=path,
+        metavar="PATH",
+        help="keep the state here; the same call goes on from it",
+    )
+    if plan:
+        group.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="try a small part, print plan, time and memory, and write nothing",
+        )
+    group.add_argument("--quiet", action="store_true", help="no progress, no notes")
+    add_traceback(group)
 
 
-def _add_option(parser: argparse.ArgumentParser, flag: str, example: str) -> None:
-    parser.add_argument(
+def add_traceback(group: Any) -> None:
+    """Add the option that shows where an error arose."""
+    group.add_argument(
+        "--traceback", action="store_true", help="show where an error arose"
+    )
+
+
+def _add_option(group: Any, flag: str, example: str) -> None:
+    group.add_argument(
         flag,
         type=_named_value,
         action="append",

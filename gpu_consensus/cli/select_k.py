@@ -10,13 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import gpu_consensus as gpc
-from gpu_consensus import examples
+from gpu_consensus import data_files
+from gpu_consensus.cli import inputs, outputs
 from gpu_consensus.cli import options as cli_options
-from gpu_consensus.ensemble import data_files
+from gpu_consensus.cli.printing import show
 from gpu_consensus.ensemble.storage import write_atomic
 from gpu_consensus.select.select_n_clusters import check_candidates
 
 TEXT = "Features or labels to the number of clusters, with the reason."
+EXAMPLES = """\
+examples:
+  gpu-consensus select-k data.csv --candidates 2:12 --output k.csv --seed 0
+  gpu-consensus select-k ensemble --labels --json
+"""
 _SUFFIXES = (".csv", ".json")
 
 
@@ -49,14 +55,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-objects", type=int, default=2_000, help="objects looked at, default 2000"
     )
-    parser.add_argument("--output", type=Path, help="the table, .csv or .json")
+    parser.add_argument(
+        "--output",
+        type=cli_options.path,
+        metavar="FILE",
+        help="the table, .csv or .json",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     cli_options.add_common(parser)
 
 
-def run(arguments: argparse.Namespace, progress: bool) -> str:
-    """Choose the number of clusters, write the table, and return what to print."""
-    _check_output(arguments.output, arguments.data)
+def run(arguments: argparse.Namespace) -> None:
+    """Choose the number of clusters, write the table, and print the answer."""
+    inputs.check_source(arguments)
+    _check_output(arguments.output)
+    outputs.check_paths(arguments, [arguments.data])
     if arguments.checkpoint is not None:
         data_files.check_writable("--checkpoint", arguments.checkpoint)
     data, kind = _read(arguments)
@@ -73,15 +86,16 @@ def run(arguments: argparse.Namespace, progress: bool) -> str:
         n_jobs=arguments.n_jobs,
         checkpoint=arguments.checkpoint,
         random_state=arguments.seed,
-        progress=progress,
+        progress=not arguments.quiet,
     )
     if arguments.output is not None:
         text = _written(found, arguments.output.suffix.lower())
         write_atomic(arguments.output, lambda file: file.write(text.encode()))
     if arguments.json:
-        return json.dumps(found.as_dict(), indent=2)
+        show(json.dumps(found.as_dict(), indent=2))
+        return
     kept = "" if arguments.output is None else f"\ntable written to {arguments.output}"
-    return f"{_shown(found)}{kept}"
+    show(f"{_shown(found)}{kept}")
 
 
 def _candidates(text: str) -> Any:
@@ -100,7 +114,7 @@ def _candidates(text: str) -> Any:
         ) from None
 
 
-def _check_output(path: Path | None, data: Path | None) -> None:
+def _check_output(path: Path | None) -> None:
     if path is None:
         return
     if path.suffix.lower() not in _SUFFIXES:
@@ -109,33 +123,17 @@ def _check_output(path: Path | None, data: Path | None) -> None:
         raise IsADirectoryError(
             f"--output {str(path)!r} is a folder; choose the name of a file."
         )
-    if data is not None and path.resolve() == data.resolve():
-        raise ValueError(
-            f"--output {str(path)!r} is the file of the data; choose another name."
-        )
     data_files.check_writable("--output", path)
 
 
 def _read(arguments: argparse.Namespace) -> tuple[Any, str]:
     """Return the data, and whether they are features or labels."""
     path = arguments.data
-    if (path is None) == (arguments.example is None):
-        raise ValueError("give either a file or --example NAME.")
-    if arguments.example is not None:
+    if path is None or not (arguments.labels or path.is_dir()):
         if arguments.labels:
             raise ValueError("--labels needs a file; the examples hold features.")
-        where = f"--example {arguments.example}"
-        X = examples.load_example(arguments.example).X
-        return data_files.drop_columns(X, arguments.drop, where), "features"
-    if not (arguments.labels or path.is_dir()):
-        X = data_files.read_features(path, arguments.drop, arguments.header)
-        return X, "features"
-    if arguments.drop:
-        raise ValueError("--drop is of no use with labels; leave it out.")
-    if path.is_dir() or path.suffix.lower() == ".npz":
-        return gpc.Ensemble.load(path), "labels"
-    table = data_files.read_partitions(path, arguments.header)
-    return gpc.Ensemble(table), "labels"
+        return inputs.read_features(arguments)[0].values, "features"
+    return inputs.read_ensemble(arguments, path)[0], "labels"
 
 
 def _written(found: gpc.Selection, suffix: str) -> str:

@@ -15,6 +15,7 @@ from gpu_consensus.ensemble.encoding import (
     encode_known,
     translate,
 )
+from gpu_consensus.ensemble.growing import write_all
 from gpu_consensus.ensemble.intake import (
     Parts,
     check_marginals,
@@ -87,7 +88,11 @@ class Ensemble:
 
     @classmethod
     def from_partitions(
-        cls, partitions: Iterable[Any], weights: Any = None
+        cls,
+        partitions: Iterable[Any],
+        weights: Any = None,
+        *,
+        output: str | os.PathLike[str] | None = None,
     ) -> Ensemble:
         """Make an ensemble from one label vector per partition.
 
@@ -97,6 +102,9 @@ class Ensemble:
             Read one after another and encoded at once, so a generator will do.
         weights : array_like of shape (n_partitions,), optional
             Weight of each partition.
+        output : path, optional
+            A folder. Every partition is written there as it is read, and the ensemble
+            is mapped from it: it never is in memory as a whole.
 
         Examples
         --------
@@ -113,6 +121,9 @@ class Ensemble:
             raise TypeError(
                 f"partitions={shown(partitions)} should be a sequence of label vectors."
             )
+        if output is not None:
+            write_all(map(to_host, partitions), output, to_host(weights))
+            return cls.load(output, verify=False)
         new = object.__new__(cls)
         new._fill(*encode_all(to_host(vector) for vector in partitions), weights)
         return new

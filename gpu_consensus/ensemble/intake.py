@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -198,25 +198,33 @@ def encode_all(
     """Encode the partitions one by one into the smallest type that holds them."""
     rows: list[Codes] = []
     categories, marginals = [], []
-    for i, column in enumerate(columns):
-        encoded, labels = encode(column, f"partition {i}")
-        if rows and len(encoded) != len(rows[0]):
-            raise ValueError(
-                f"partition {i} has {len(encoded)} labels but partition 0 has "
-                f"{len(rows[0])}; give every partition one label per object, -1 "
-                "where it is missing."
-            )
-        rows.append(encoded.astype(np.min_scalar_type(len(labels))))
+    for i, (row, labels) in enumerate(encode_each(columns)):
+        rows.append(row)
         categories.append(labels)
         marginals.append(count_codes(rows[i], len(labels)))
-    if not rows:
-        raise ValueError("the ensemble is empty; at least one partition is needed.")
     sizes = np.array([len(labels) for labels in categories], dtype=np.int64)
     codes = np.empty((len(rows), len(rows[0])), dtype=np.min_scalar_type(sizes.max()))
     for i in range(len(rows)):
         codes[i] = rows[i]
         rows[i] = codes[i]  # frees the row itself
     return codes, sizes, tuple(categories), np.concatenate(marginals)
+
+
+def encode_each(columns: Iterable[Any]) -> Iterator[tuple[Codes, npt.NDArray[Any]]]:
+    """Yield the codes and the labels of each partition; all are of one length."""
+    size = -1
+    for i, column in enumerate(columns):
+        encoded, labels = encode(column, f"partition {i}")
+        if size not in (-1, len(encoded)):
+            raise ValueError(
+                f"partition {i} has {len(encoded)} labels but partition 0 has "
+                f"{size}; give every partition one label per object, -1 where it is "
+                "missing."
+            )
+        size = len(encoded)
+        yield encoded.astype(np.min_scalar_type(len(labels))), labels
+    if size < 0:
+        raise ValueError("the ensemble is empty; at least one partition is needed.")
 
 
 def is_frame(labels: Any) -> bool:

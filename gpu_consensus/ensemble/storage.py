@@ -68,14 +68,14 @@ def write_atomic(
     A link is followed, unless ``follow`` is False: then the file takes its place.
     """
     path = Path(path).resolve() if follow else Path(path)
-    with _explain_failure(path):
+    with explain_failure(path):
         _replace(path, write)
 
 
 def write_new(path: Path, write: Callable[[BinaryIO], object]) -> bool:
     """Write a file whole, or nothing if there is one already; return which it was."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with _explain_failure(path), _listed(temporary):
+    with explain_failure(path), _listed(temporary):
         try:
             _write(temporary, write)
             return _take_name(temporary, path)
@@ -93,6 +93,26 @@ def save(
 ) -> None:
     """Write the parts of an ensemble to ``path``."""
     path = check_path("path", path).resolve()
+    meta = describe(codes.shape, codes.dtype, n_labels, weights, marginals, categories)
+    if path.suffix == ".npz":
+        text = np.str_(json.dumps(meta))
+        write_atomic(path, lambda file: np.savez(file, codes=codes, meta=text))
+        return
+    check_replaceable("", path)
+    with explain_failure(path), new_codes(path) as (file, commit):
+        _write(file, lambda file: _write_codes(file, codes))
+        commit(meta)
+
+
+def describe(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    n_labels: npt.NDArray[np.int64],
+    weights: npt.NDArray[np.float64],
+    marginals: npt.NDArray[np.int64],
+    categories: Sequence[npt.NDArray[Any]],
+) -> dict[str, Any]:
+    """Return what is written beside the codes, as JSON can hold it."""
     lists = [_plain(labels) for labels in categories]
     odd = [i for i, labels in enumerate(lists) if labels is None]
     if odd:
@@ -100,23 +120,16 @@ def save(
             f"the labels of partition {odd[0]} are neither numbers nor strings and "
             "cannot be saved; after loading, its labels are 0..K_i-1."
         )
-    meta = {
+    return {
         "format": FORMAT,
         "version": VERSION,
-        "shape": list(codes.shape),
-        "dtype": str(codes.dtype),
+        "shape": list(shape),
+        "dtype": str(dtype),
         "n_labels": n_labels.tolist(),
         "weights": weights.tolist(),
         "marginals": marginals.tolist(),
         "categories": lists,
     }
-    if path.suffix == ".npz":
-        text = np.str_(json.dumps(meta))
-        write_atomic(path, lambda file: np.savez(file, codes=codes, meta=text))
-        return
-    check_replaceable("", path)
-    with _explain_failure(path):
-        _save_folder(path, codes, meta)
 
 
 def check_replaceable(option: str, path: Path) -> None:
@@ -202,18 +215,28 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
 
 
-def _save_folder(path: Path, codes: npt.NDArray[Any], meta: dict[str, Any]) -> None:
+@contextmanager
+def new_codes(path: Path) -> Iterator[tuple[Path, Callable[[dict[str, Any]], None]]]:
+    """Make room for new codes in a folder, which is made if it is not there.
+
+    Yields the path of their file, to be written by the caller, and a function that
+    makes the folder that ensemble, of this description, at one moment. Whatever ends
+    the context before leaves what was there.
+    """
     name = f"codes-{secrets.token_hex(8)}.npy"
-    text = json.dumps({**meta, "codes": name}).encode()
     made = _make_folder(path)
     with _at_work(path) as handle:
         before = _current_codes(path)
+
+        def commit(meta: dict[str, Any]) -> None:
+            text = json.dumps({**meta, "codes": name}).encode()
+            _sync(handle)
+            _replace(path / "meta.json", lambda file: file.write(text), path / name)
+            _sync(handle)
+
         try:
             with _listed(path / name, *([path] if made else [])):
-                _write(path / name, lambda file: _write_codes(file, codes))
-                _sync(handle)
-                _replace(path / "meta.json", lambda file: file.write(text), path / name)
-            _sync(handle)
+                yield path / name, commit
         except BaseException:
             if _current_codes(path) not in (name, None):
                 _remove(path / name)  # else it stopped after the change
@@ -272,7 +295,8 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _explain_failure(path: Path) -> Iterator[None]:
+def explain_failure(path: Path) -> Iterator[None]:
+    """Say what could not be written, why, and what helps."""
     try:
         yield
     except OSError as error:

@@ -237,13 +237,7 @@ class LocalSite:
 
         None begins again without any earlier feedback.
         """
-        if feedback is None:
-            self._n_rounds = 0
-            self._state.reset()
-        else:
-            self._n_rounds += 1
-            self._state.add(self._n_rounds, feedback, self._view.n_samples)
-        seed = int(self._rng.integers(2**32))
+        seed = self.take(feedback)
         k = self._n_clusters
         with one_thread():
             if self._state.update == "similarities":
@@ -254,6 +248,19 @@ class LocalSite:
             asked_k = k if bases.needs_n_clusters(self._clusterer) else None
             labels = bases.cluster(self._clusterer, self.points(), asked_k, seed)
         return np.asarray(labels)
+
+    def take(self, feedback: Any = None) -> int:
+        """Mix in the feedback and draw the seed of a round, as ``cluster`` does.
+
+        By itself it brings a site to where another was that has clustered.
+        """
+        if feedback is None:
+            self._n_rounds = 0
+            self._state.reset()
+        else:
+            self._n_rounds += 1
+            self._state.add(self._n_rounds, feedback, self._view.n_samples)
+        return int(self._rng.integers(2**32))
 
     def points(self) -> Any:
         """Return the points that this round clusters, (n_samples, ...)."""

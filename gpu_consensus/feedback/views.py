@@ -10,6 +10,7 @@ import numpy as np
 
 from gpu_consensus.feedback.sites import LocalSite, Site, View
 from gpu_consensus.feedback.updates import FeedbackState
+from gpu_consensus.generate.store import digest
 from gpu_consensus.util.checks import check_int, check_n_clusters
 from gpu_consensus.util.memory import check_memory
 from gpu_consensus.util.tables import check_features
@@ -105,6 +106,17 @@ def make_sites(
     if projection == "auto" and settings.clusterer != "prc":
         dimensions = min(3, X.shape[1])
     return settings.sites(X, dimensions, seed.spawn(r))
+
+
+def hash_features(X: Any) -> list[str]:
+    """Hash what the sites will see, for a checkpoint; refuse sites that exist."""
+    tables = X if _is_list_of_sites(X) else [X]
+    if any(_is_site(x) for x in tables):
+        raise ValueError(
+            "checkpoint is for features, but X holds sites, which have a memory of "
+            "their own; leave checkpoint out, or give their features."
+        )
+    return [digest(check_features(x)) for x in tables]
 
 
 def _is_list_of_sites(X: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from gpu_consensus.backends import NAMES as BACKENDS
 from gpu_consensus.backends.numpy import MOST_THREADS, asked_threads
 from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
+from gpu_consensus.ensemble.growing import Growing, grow
 from gpu_consensus.generate import clusterers as bases
 from gpu_consensus.generate import device, host, views
 from gpu_consensus.generate.rows import METRICS
@@ -24,6 +25,7 @@ from gpu_consensus.util.checks import (
     check_share,
     seed_sequence,
 )
+from gpu_consensus.util.memory import check_memory
 from gpu_consensus.util.progress import progress_bar
 from gpu_consensus.util.sparse import is_sparse
 from gpu_consensus.util.tables import check_features
@@ -32,6 +34,7 @@ from gpu_consensus.util.warn import warn
 Codes = npt.NDArray[Any]
 Maker = host.HostMaker | device.DeviceMaker
 
+_SEED_BYTES = 1 << 10  # of memory that a seed and its task take
 _FEW_COLUMNS, _FEW_ROWS = 32, 1 << 17  # steps of k-means on fewer are short
 
 
@@ -56,6 +59,7 @@ def generate_partitions(
     n_jobs: int | None = None,
     random_state: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Ensemble:
     """Cluster the same objects many times, each time a little differently.
@@ -142,6 +146,10 @@ def generate_partitions(
         all is done: delete it when you do not need it. A callable ``base`` is known
         by its name only. A folder of a release whose partitions are others is
         refused.
+    output : path, optional
+        A folder to which every partition is written as soon as it is made; the
+        ensemble is mapped from there and never is in memory as a whole. It is there
+        when all is done, and what was there before stays until then.
     progress : bool, default False
         Draw a progress bar on standard error.
 
@@ -211,15 +219,18 @@ def generate_partitions(
         maker = host.make_maker(
             X, recipe, metric, base, bool(complete), max_iter, rows_per_cluster
         )
+    _check_room(X.shape[0], n_partitions, in_memory=output is None)
     if checkpoint is None:
         seed, store = seed_sequence(random_state), None
     else:
         given = None if random_state is None else seed_sequence(random_state)
         store = PartitionStore(checkpoint, maker.describe(), given)
         seed = store.seed
-    table = _CodeTable(maker, n_partitions)
     todo = []
-    with progress_bar(progress, "partitions", n_partitions) as advance:
+    with (
+        _room(maker, n_partitions, output) as table,
+        progress_bar(progress, "partitions", n_partitions) as advance,
+    ):
         for i in range(n_partitions):
             kept = None if store is None else store.read(i, X.shape[0])
             if kept is None:
@@ -235,7 +246,11 @@ def generate_partitions(
                     store.write(i, to_host(codes), n_labels)
                 table.put(i, codes, n_labels)
                 advance()
-    ensemble = Ensemble.from_codes(table.codes, table.n_labels)
+    if isinstance(table, _CodeTable):
+        ensemble = Ensemble.from_codes(table.codes, table.n_labels)
+    else:
+        assert output is not None
+        ensemble = Ensemble.load(output, verify=False)
     _warn_unlabelled(ensemble, sampled=recipe.n_sampled is not None)
     return ensemble
 
@@ -320,6 +335,22 @@ class _CodeTable:
             self.codes = self.codes.astype(codes.dtype)
         self.codes[i] = self.to_device(codes)
         self.n_labels[i] = n_labels
+
+
+def _room(
+    maker: Maker, n_partitions: int, output: str | os.PathLike[str] | None
+) -> AbstractContextManager[_CodeTable | Growing]:
+    """Return where partitions go: into memory, or to a folder."""
+    if output is None:
+        return nullcontext(_CodeTable(maker, n_partitions))
+    return grow(output, maker.X.shape[0])
+
+
+def _check_room(n_samples: int, n_partitions: int, *, in_memory: bool) -> None:
+    """Refuse more partitions than there is memory for their seeds, or their codes."""
+    nbytes = n_partitions * (_SEED_BYTES + n_samples * in_memory)
+    cure = "make fewer" + (", or give a folder as output" if in_memory else "")
+    check_memory(f"n_partitions={n_partitions}", nbytes, None, cure)
 
 
 def _run(

@@ -149,7 +149,7 @@ def make_maker(
     rows = None
     with one_thread():
         if not recipe.changes_columns:
-            rows = prepare(X, metric, np.float32)
+            rows = prepare(X, metric, np.float32, streamed=rows_per_cluster is not None)
             check_directions(X, rows)
         elif metric == "euclidean" and not is_sparse(X):
             rows = prepare(X, metric, np.float32)

@@ -147,6 +147,7 @@ def best_start(
     That is half the sum of squared distances; 0 for a single start from a sample.
     """
     if _learns_from_all(rows.n_samples, n_clusters, rows_per_cluster):
+        rows = rows.whole()
         starts = _learn_from_all(rows, n_clusters, seeds, max_iter, init, n_threads)
     else:
         assert rows_per_cluster is not None
@@ -209,10 +210,12 @@ def _learn_from_sample(
     n, sampled = rows.n_samples, rows
     if n_sampled < n:
         sampled = rows.take(_draw_sample(n, n_sampled, rng))
+    else:
+        sampled = rows = rows.whole()
     first = _first_rows(sampled, n_clusters, n_seeded, init, rng)
     if len(first) < n_clusters and sampled is not rows:
         # the sample has too few distinct rows, all of them may have enough
-        sampled = rows
+        sampled = rows = rows.whole()
         first = _first_rows(rows, n_clusters, n, init, rng)
     if first.size == 0:
         return _one_cluster(rows)

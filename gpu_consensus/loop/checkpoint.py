@@ -16,6 +16,7 @@ from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.ensemble.storage import write_atomic
 from gpu_consensus.loop.exact_step import Refining
 from gpu_consensus.loop.rows import Rows
+from gpu_consensus.loop.saved_call import hash_ensemble
 from gpu_consensus.loop.saved_state import FORMAT, State, digest, read_saved
 from gpu_consensus.loop.searching import Searching
 from gpu_consensus.loop.starts import Starts
@@ -121,13 +122,6 @@ def open_checkpoint(
     path = options.checkpoint
     if path is None:
         return Checkpoint(None, {}, random_state)
-    if ensemble.elsewhere is not None:
-        labels = ensemble.elsewhere.digest()
-    else:
-        whole = hashlib.blake2b(digest_size=16)
-        for codes in ensemble.codes:
-            whole.update(np.ascontiguousarray(to_host(codes)).tobytes())
-        labels = whole.hexdigest()
     seeds = seed_sequence(random_state)
     init = options.init
     if not isinstance(init, str):
@@ -135,7 +129,7 @@ def open_checkpoint(
         init = hashlib.blake2b(first.tobytes(), digest_size=16).hexdigest()
     key = {
         "version": VERSION,
-        "ensemble": labels,
+        "ensemble": hash_ensemble(ensemble),
         "n_labels": ensemble.n_labels.tolist(),
         "weights": weights.tolist(),
         "method": method,

@@ -22,11 +22,12 @@ from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.exact_step import Refining, refine
 from gpu_consensus.loop.lloyd import lloyd
 from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.room import check_starts
 from gpu_consensus.loop.rows import Rows
 from gpu_consensus.loop.rule import Rule, tables_of
 from gpu_consensus.loop.saved_state import check_state
 from gpu_consensus.loop.seeding import NAMES as INITS
-from gpu_consensus.loop.seeding import encode_init, seed_starts
+from gpu_consensus.loop.seeding import Everyone, encode_init, seed_starts
 from gpu_consensus.loop.starts import Starts
 from gpu_consensus.util.checks import (
     FloatArray,
@@ -167,6 +168,17 @@ def fit(
     run : callable, default lloyd
         Runs the starts to their ends; has the arguments of ``lloyd``.
     """
+    weights_of = [rule.row_weight, rule.absent_weight]
+    check_starts(
+        method,
+        options.n_init if isinstance(options.init, str) else 1,
+        n_clusters,
+        ensemble.n_samples,
+        table_bytes=_one_table(ensemble, n_clusters),
+        together=_together(ensemble, n_clusters, memory_limit),
+        fixed=4 * ensemble.n_samples
+        + sum(weight.nbytes for weight in weights_of if weight is not None),
+    )
     with memory_for("the restarts that run together", _FEWER):
         rows = _rows(ensemble, n_clusters, rule, backend, skip, memory_limit)
         saved = open_checkpoint(
@@ -274,8 +286,12 @@ def _rows(
 def _together(ensemble: Ensemble, n_clusters: int, memory_limit: int | None) -> int:
     """Return how many restarts may share a table within the working memory."""
     limit = _TABLE_MEMORY if memory_limit is None else memory_limit
-    one = 32 * int(ensemble.offsets[-1]) * n_clusters
-    return max(1, limit // one)
+    return max(1, limit // _one_table(ensemble, n_clusters))
+
+
+def _one_table(ensemble: Ensemble, n_clusters: int) -> int:
+    """Return the bytes that the counts and tables of one restart take."""
+    return 32 * int(ensemble.offsets[-1]) * n_clusters
 
 
 def _first(
@@ -313,7 +329,7 @@ def _first(
             backend,
             rule,
             useful_partitions(ensemble.n_labels, weights),
-            np.delete(np.arange(n_samples), rows.skip),
+            Everyone(n_samples, rows.skip),
             n_clusters,
             seed.spawn(options.n_init),
         )

@@ -70,6 +70,10 @@ class LocalRows:
         self._previous: Any = None
         self._counts: Any = None
         self._absent: Any = None
+        # restarts that have just begun, and whether most objects are going to move, so
+        # that all are counted anew
+        self._fresh: set[int] = set()
+        self._restless = False
         # what the last exact step saves, in bins (A, size) of each range of objects
         self._gain_bins: list[Any] = []
         # careful seeding: the lowest score of each object so far, and who was drawn
@@ -88,6 +92,7 @@ class LocalRows:
         there = self.blocks.backend.to_device(first)
         numbers = self._next(len(there))
         self._stored.update(zip(numbers, there, strict=True))
+        self._fresh.update(numbers)
         return numbers
 
     def _next(self, number: int) -> list[int]:
@@ -102,6 +107,7 @@ class LocalRows:
             row = self._assignment(q)
             kept[new] = row.copy() if q in self._restarts else row
         self._stored, self._restarts = kept, []
+        self._fresh = set()
         self._current = self._previous = self._counts = self._absent = None
 
     def _leave(self) -> None:
@@ -109,6 +115,7 @@ class LocalRows:
         for a, q in enumerate(self._restarts):
             self._stored[q] = self._current[a]
         self._restarts = []
+        self._restless = False
 
     def _seeded(self, seeds: Seeds) -> Assignment:
         """Return the assignment (n,) that seeds stand for, on the host."""
@@ -134,6 +141,7 @@ class LocalRows:
             for row, assignment in zip(self._current, stored, strict=True):
                 row[...] = assignment
             self._restarts = list(restarts)
+            self._restless = self._fresh.issuperset(restarts)
             self._count_all()
         elif restarts != known:
             places = [known.index(q) for q in restarts]
@@ -203,6 +211,10 @@ class LocalRows:
         if least_gain is not None:
             least = self.blocks.backend.to_device(least_gain[:, None])
         self._gain_bins = []
+        if self._restless:
+            self._counts[...] = 0
+            if self._absent is not None:
+                self._absent[...] = 0
         whole = self._previous
         for rows, codes in self.blocks.blocks(len(self._restarts)):
             before = self._current[:, rows]
@@ -210,14 +222,17 @@ class LocalRows:
                 after = self._assign(rows, codes, table, row_table)
             else:
                 after = self._exact(codes, table, stay, before, least)
-            self._count(rows, codes, before, after)
+            self._count(rows, codes, None if self._restless else before, after)
             moved += (before != after).sum(axis=1)
             if rows == slice(0, n_samples):
                 whole = after
             else:
                 whole[:, rows] = after
         self._previous, self._current = self._current, whole
-        return self._tally(self._current, self._counts, self._absent, moved)
+        tally = self._tally(self._current, self._counts, self._absent, moved)
+        self._fresh.difference_update(self._restarts)
+        self._restless = 2 * int(tally.moved.sum()) > whole.size
+        return tally
 
     def _exact(
         self,
@@ -304,12 +319,6 @@ class LocalRows:
         assignment = self._current[a].copy()
         assignment[there(objects)] = there(clusters.astype(assignment.dtype))
         return self._change([a], assignment[None])
-
-    def forget_counts(self) -> None:
-        """Count the restarts at work from zero, so that tallies tell what changed."""
-        self._counts[...] = 0
-        if self._absent is not None:
-            self._absent[...] = 0
 
     def _change(self, places: list[int], after: Assignment) -> Tally:
         """Give some restarts at work other assignments (m, n); return their tally."""

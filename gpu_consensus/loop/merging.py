@@ -33,6 +33,7 @@ from gpu_consensus.loop.settling import (
 from gpu_consensus.util.checks import FloatArray, IntArray
 
 _BITS = 52  # of x log2 x in whole numbers: float64 holds it
+_EXACT_BITS = 26
 _FIRST = 2  # cells per cluster that are merged, the largest; the others join them
 _PAIRS = 1 << 22  # counts of pairs that are in memory together
 
@@ -180,16 +181,19 @@ def _merge_squares(
 ) -> IntArray:
     """Merge by the sums A of squared counts: A / below, or the root of A."""
     segments, n_cells = Segments(offsets), counts.shape[1]
-    n = segments.present(counts).astype(np.float64)
-    # products of counts are whole numbers that float64 holds, in whatever order added
-    products = np.empty((len(weights), n_cells, n_cells))
+    n = segments.present(counts)
+    # of so few members float64 holds all sums of products, in whatever order added
+    fits = int(segments.sum(n).sum(axis=1).max(initial=0)) <= 1 << _EXACT_BITS
+    n = n.astype(np.float64) if fits else n
+    products = np.empty((len(weights), n_cells, n_cells), dtype=np.int64)
     for i, begin in enumerate(segments.starts):
         part = n[begin : segments.missing[i]]
         products[i] = part.T @ part
     square = np.ascontiguousarray(np.diagonal(products, axis1=1, axis2=2))
     under = below.astype(np.float64)
 
-    def total(a: FloatArray, z: FloatArray) -> FloatArray:
+    def total(whole: IntArray, z: FloatArray) -> FloatArray:
+        a = whole.astype(np.float64)
         if kind == "root":
             return np.sqrt(a)
         return np.asarray(np.divide(a, z, out=np.zeros_like(a), where=z > 0))

@@ -17,6 +17,31 @@ from gpu_consensus.loop.rule import Rule, tables_of
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import unknown_name
 
+
+class Everyone:
+    """All of ``n`` objects but some, ascending: none of them is in memory.
+
+    Examples
+    --------
+    >>> Everyone(6, np.array([0, 3]))[np.array([0, 1, 2, 3])].tolist()
+    [1, 2, 4, 5]
+    """
+
+    def __init__(self, n: int, skip: npt.NDArray[np.intp]) -> None:
+        self._size = n - len(skip)
+        self._before = skip - np.arange(len(skip))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        skipped = np.searchsorted(self._before, places, side="right")
+        found: npt.NDArray[np.intp] = places + skipped
+        return found
+
+
+Labelled = Everyone | npt.NDArray[np.intp]
+
 NAMES = ("auto", "merge", "partition", "random", "careful")
 
 
@@ -27,7 +52,7 @@ def seed_starts(
     backend: Backend,
     rule: Rule,
     useful: npt.NDArray[np.intp],
-    labelled: npt.NDArray[np.intp],
+    labelled: Labelled,
     n_clusters: int,
     seeds: Sequence[np.random.SeedSequence],
 ) -> list[Seeds]:
@@ -39,8 +64,10 @@ def seed_starts(
     ensemble : Ensemble
     rows, backend, rule
         What "careful" needs: the rows of the ensemble, and the rule's table.
-    useful, labelled : ndarray of int
-        Partitions to draw from, and objects with a label.
+    useful : ndarray of int
+        Partitions to draw from.
+    labelled : Everyone or ndarray of int
+        Objects with a label.
     n_clusters : int
     seeds : sequence of SeedSequence
         One per restart, so that a restart does not depend on how many there are.
@@ -51,17 +78,24 @@ def seed_starts(
         if init == "partition":
             starts.append(_from_partition(ensemble, useful, labelled, n_clusters, rng))
         elif init == "random":
-            objects = rng.choice(labelled, n_clusters, replace=False)
+            objects = _draw(labelled, n_clusters, rng)
             starts.append(Seeds(objects, np.arange(n_clusters)))
         else:
             starts.append(_careful(rows, backend, rule, n_clusters, offsets, rng))
     return starts
 
 
+def _draw(
+    labelled: Labelled, number: int, rng: np.random.Generator
+) -> npt.NDArray[np.intp]:
+    """Draw different objects."""
+    return np.asarray(labelled[rng.choice(len(labelled), number, replace=False)])
+
+
 def _from_partition(
     ensemble: Ensemble,
     useful: npt.NDArray[np.intp],
-    labelled: npt.NDArray[np.intp],
+    labelled: Labelled,
     n_clusters: int,
     rng: np.random.Generator,
 ) -> Seeds:
@@ -82,7 +116,7 @@ def _from_partition(
         sizes[j] = 0
     alone = np.empty(0, dtype=np.intp)
     if drawn < n_clusters:
-        alone = rng.choice(labelled, n_clusters - drawn, replace=False)
+        alone = _draw(labelled, n_clusters - drawn, rng)
     return Seeds(alone, np.arange(drawn, n_clusters), i, cluster_of)
 
 

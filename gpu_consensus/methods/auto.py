@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.methods.call import Shared, Task, open_task
@@ -16,14 +17,17 @@ from gpu_consensus.methods.label_weights import partition_eci
 from gpu_consensus.methods.portfolio import PORTFOLIO, Candidate, Trial
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.arrays import to_host
+from gpu_consensus.util.checks import IntArray
 from gpu_consensus.util.progress import progress_bar
 from gpu_consensus.util.warn import own_warnings_off
 
 _VISITS = 100  # about how often all candidates together look at a label
 _TIE = 1e-9  # what one candidate has to be better by; less is rounding
 _EVEN = 30  # evenness counts one part in so many
-_PLAIN = "usenc"  # whose borders are plain where a few partitions are coarse
-_CLEAR = 0.9  # of what it leaves unexplained, another has to leave less
+_PLAIN = ("usenc", "kcc")  # their borders are plain where a few partitions are coarse
+_AGREED = ("agreed",)  # the plain answer elsewhere
+_CLEAR = 0.8  # of what the plain answer leaves unexplained, another has to leave less
+_CLEARER = 0.5  # the same where no few partitions are coarse
 _COARSE = (2, 5, 8)  # labels per cluster; partitions at least; one in so many
 _TINY = 50  # a cluster so many times smaller than the mean cluster counts as lost
 _LABEL_OBJECTS = 5_000  # labels are compared by, at most
@@ -43,24 +47,28 @@ def auto(
 ) -> Consensus:
     """Run several methods and keep the answer that the partitions explain best.
 
-    The candidates, in this order: "cvote", cumulative voting whose partitions weigh as
-    much as they can be trusted (``weights="eci"``); "cvote+kcc", its labels moved by
-    :func:`kcc` with the same weights; "lwgp"; "usenc"; "kcc" with its search
-    (beyond 200,000 objects stopped after 20 steps and not refined). The
-    criterion is the share of its entropy that is explained, the mean over the
-    partitions, weighted by ECI, of I(C; P_i) / H(C), less up to a thirtieth of it the
-    more unequal the clusters are. It is computed from counts; no features are looked
-    at, and no classes. The largest wins. A cluster of fewer than n / (50
-    ``n_clusters``) objects counts as lost: a few outliers would be explained best of
-    all. A candidate that lost a cluster wins only where all have; of equals the first
-    wins.
+    The candidates, in this order: "cvote"; "cvote+kcc", its labels moved by
+    :func:`kcc`; "lwgp"; "lwea"; "usenc"; "kcc" with its search (beyond 200,000 objects
+    stopped after 20 steps and not refined); and "agreed", what :func:`kcc` makes of the
+    three answers "cvote+kcc", "lwgp" and "kcc". The criterion is the share of its
+    entropy that is explained, the mean over the partitions, weighted by ECI, of
+    I(C; P_i) / H(C), less up to a thirtieth of it the more unequal the clusters are. It
+    is computed from counts; no features are looked at, and no classes. A cluster of
+    fewer than n / (50 ``n_clusters``) objects counts as lost: a few outliers would be
+    explained best of all. A candidate that lost a cluster wins only where all have; of
+    equals the first wins.
 
     Where a few partitions are coarse and all others fine, as :func:`cluster` makes
     them (five or more, but at most an eighth of all, have 2 ``n_clusters`` labels or
-    fewer), the winner has to leave less than 0.9 of what "usenc" leaves unexplained;
-    else "usenc" wins. To it coarse partitions count as much as fine ones, so that
-    clusters that overlap get plain borders. "cvote" and "cvote+kcc" are left out then:
-    they take time and brought nothing there.
+    fewer), all partitions make answers and the fine ones alone judge them. Clusters
+    that overlap get their plain borders from "usenc" or "kcc", whichever has the larger
+    criterion, and another candidate wins only if it leaves less than 0.8 of what that
+    one leaves unexplained. "lwea" takes part there, up to 2,000 objects, "cvote+kcc"
+    and "agreed" do not.
+
+    Elsewhere "cvote" and "kcc" weigh partitions by ECI, "agreed" wins unless another
+    candidate leaves less than half of what it leaves unexplained, and "lwea" and
+    "usenc" do not take part.
 
     Parameters
     ----------
@@ -104,7 +112,7 @@ def auto(
     >>> result.labels.tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
     True
     >>> result.method, round(result.value, 4)
-    ('auto:cvote', 0.7949)
+    ('auto:agreed', 0.7949)
     """
     shared = Shared(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
@@ -112,22 +120,18 @@ def auto(
     task = open_task("auto", ensemble, n_clusters, shared, visits=_VISITS)
     trial = _open_trial(task)
     told: list[dict[str, Any]] = []
-    best: _Found | None = None
-    plain: _Found | None = None
+    answers: list[_Found] = []
     with progress_bar(task.progress, "auto", len(PORTFOLIO)) as advance:
         for candidate in PORTFOLIO:
             found, about = _try(trial, candidate)
             told.append({"name": candidate.name, **about})
-            if found is not None and (best is None or found.beats(best)):
-                best = found
-            if candidate.name == _PLAIN:
-                plain = found
+            if found is not None:
+                answers.append(found)
             advance(note=candidate.name)
-    if best is None:
+    if not answers:
         reasons = "; ".join(f"{one['name']}: {one['left_out']}" for one in told)
         raise MemoryError(f"auto has no candidate that fits memory ({reasons}).")
-    if plain is not None and trial.few_coarse and not best.is_clear(plain):
-        best = plain
+    best = _winner(trial, answers)
     return replace(task, method=f"auto:{best.name}").result(
         trial.found[best.name][task.labelled],
         objective=1.0 - best.criterion,
@@ -160,33 +164,52 @@ class _Found(NamedTuple):
             return self.whole
         return self.criterion > other.criterion + _TIE
 
-    def is_clear(self, other: _Found) -> bool:
-        """Whether it leaves so much less unexplained that borders do not matter."""
+    def is_clear(self, other: _Found, share: float) -> bool:
+        """Whether it leaves less unexplained than a share of what another leaves."""
         if self.whole != other.whole:
             return self.whole
-        return 1.0 - self.criterion < _CLEAR * (1.0 - other.criterion) - _TIE
+        return 1.0 - self.criterion < share * (1.0 - other.criterion) - _TIE
 
 
-def _has_few_coarse(task: Task) -> bool:
-    """Whether a few partitions are coarse and all others fine."""
+def _winner(trial: Trial, answers: list[_Found]) -> _Found:
+    """Return the plain answer, or the best if that is clearly better."""
+    best = _best(answers)
+    names, share = (_PLAIN, _CLEAR) if trial.few_coarse else (_AGREED, _CLEARER)
+    plain = [one for one in answers if one.name in names]
+    if not plain or best.is_clear(_best(plain), share):
+        return best
+    return _best(plain)
+
+
+def _best(answers: list[_Found]) -> _Found:
+    """Return the answer of the largest criterion, of equals the first."""
+    best = answers[0]
+    for one in answers[1:]:
+        best = one if one.beats(best) else best
+    return best
+
+
+def _coarse(task: Task, n_labels: IntArray) -> npt.NDArray[np.bool_]:
+    """Return which partitions are coarse: a few among fine ones, or none."""
     labels_per_cluster, least, one_in = _COARSE
-    n_labels = task.ensemble.n_labels
-    n_coarse = int((n_labels <= labels_per_cluster * task.k).sum())
-    return least <= n_coarse <= len(n_labels) / one_in
+    coarse = n_labels <= labels_per_cluster * task.k
+    few = least <= int(coarse.sum()) <= len(coarse) / one_in
+    return coarse & few
 
 
 def _open_trial(task: Task) -> Trial:
     """Compare the labels with each other, once for all candidates."""
     labels = task.label_contingency(_LABEL_OBJECTS)
+    coarse = _coarse(task, task.ensemble.n_labels)
+    why = ""
     try:
-        eci = partition_eci(labels, task.weights)
+        judging = task.weights * partition_eci(labels, task.weights)
     except MemoryError as error:
         why = str(error)
-        return Trial(task, task.given_weights, labels, why, _has_few_coarse(task))
+        judging = task.weights
     trusted = np.zeros(task.given.n_partitions)
-    trusted[task.useful] = task.weights * eci
-    trusted /= trusted.sum()
-    return Trial(task, trusted, labels, few_coarse=_has_few_coarse(task))
+    trusted[task.useful] = np.where(coarse, 0.0, judging)
+    return Trial(task, trusted / trusted.sum(), labels, why, bool(coarse.any()))
 
 
 def _try(trial: Trial, candidate: Candidate) -> tuple[_Found | None, dict[str, Any]]:

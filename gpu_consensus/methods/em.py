@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +14,12 @@ import numpy.typing as npt
 from gpu_consensus.backends.device_memory import memory_for
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.loop.local_rows import LocalRows
+from gpu_consensus.loop.room import check_starts
+from gpu_consensus.loop.saved_call import SavedCall, hash_ensemble
 from gpu_consensus.loop.seeding import NAMES as INITS
 from gpu_consensus.loop.seeding import encode_init, seed_starts
 from gpu_consensus.methods.call import Shared, Task, open_task
+from gpu_consensus.methods.em_climb import Climb, resumed, save_climb
 from gpu_consensus.methods.mixture import Mixture, MixtureCentroids, Model
 from gpu_consensus.methods.voting import IpvcRule
 from gpu_consensus.result import Centroids, Consensus
@@ -24,12 +29,12 @@ from gpu_consensus.util.checks import (
     check_choice,
     check_int,
     check_not_negative,
-    seed_sequence,
 )
 from gpu_consensus.util.numbers import shown
 from gpu_consensus.util.progress import progress_bar
 
 _TABLE_MEMORY = 256 << 20
+_TABLE_BYTES = 64  # of the tables of a start, for each label and component
 _TOO_MANY = 1 << 31  # as many objects, in units of 2^-32, overflow an int64
 
 
@@ -47,6 +52,7 @@ def em(
     backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     random_state: Any = None,
     progress: bool = False,
 ) -> Consensus:
@@ -82,8 +88,10 @@ def em(
         The least that any alpha or theta may be, so that no logarithm is infinite and
         no component is barred for ever. The M step is exact under this bound, hence
         the likelihood itself, with no penalty, never falls. 0 turns it off.
-    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
-        As in :func:`kcc`. There is no ``checkpoint``.
+    weights, on_unlabelled, backend, n_jobs, memory_limit, checkpoint
+        As in :func:`kcc`.
+    random_state, progress
+        As in :func:`kcc`.
 
     Returns
     -------
@@ -139,18 +147,36 @@ def em(
             "its sums pass 2^63; use kcc."
         )
     model = Model(task, _check_smoothing(smoothing, task))
-    best: _End | None = None
     number = n_init if isinstance(init, str) else 1
+    table_bytes = _TABLE_BYTES * int(model.blocks.offsets[-1]) * task.k
+    together = max(1, _table_memory(task) // table_bytes)
+    check_starts(
+        "em",
+        number,
+        task.k,
+        task.ensemble.n_samples,
+        table_bytes=table_bytes,
+        together=together,
+        fixed=(8 * task.k + 12) * task.ensemble.n_samples,
+    )
+    saved = _open_saved(task, model, checkpoint, init, n_init, max_iter, tol)
+    best, kept = resumed(saved)
     shortage = memory_for(
         "the starts that run together",
         "lower n_init or n_clusters, or set memory_limit",
     )
     with shortage, progress_bar(task.progress, "em", number) as advance:
-        for first, mixture in _first_mixtures(task, model, init, n_init):
-            for end in _climb(model, mixture, first, max_iter, tol):
-                if best is None or end.rank < best.rank:
-                    best = end
-                advance(1, f"log-likelihood {best.history[-1]:.6g}")
+        if kept is not None:
+            advance(kept.next - len(kept.alive), "as saved")
+        for climb in _climbs(task, model, init, n_init, saved.seed, together, kept):
+            for ended in climb.run(model, max_iter, tol):
+                for end in ended:
+                    if best is None or end.rank < best.rank:
+                        best = end
+                    advance(1, f"log-likelihood {best.history[-1]:.6g}")
+                if saved.is_due():
+                    save_climb(saved, climb, best)
+            save_climb(saved, climb, best)
     assert best is not None
     labels, proba = model.responsibilities(best.mixture)
     used = np.unique(labels)
@@ -168,52 +194,79 @@ def em(
     return _with_parameters(result, result.centroids, task, model, best.mixture, used)
 
 
-class _End(NamedTuple):
-    """The end of a start."""
+def _climbs(
+    task: Task,
+    model: Model,
+    init: Any,
+    n_init: int,
+    seed: np.random.SeedSequence,
+    together: int,
+    kept: Climb | None,
+) -> Iterator[Climb]:
+    """Yield the starts to run together: those that were saved, then all others."""
+    begun = 0
+    if kept is not None:
+        begun = kept.next
+        yield kept
+    mixtures = _first_mixtures(task, model, init, n_init, seed, together, begun)
+    for first, mixture in mixtures:
+        number = len(mixture.alpha)
+        starts = list(range(first, first + number))
+        empty: dict[int, list[float]] = {q: [] for q in starts}
+        yield Climb(first + number, starts, empty, mixture, mixture)
 
-    start: int
-    mixture: Mixture
-    history: list[float]
-    converged: bool
 
-    @property
-    def rank(self) -> tuple[float, int]:
-        """Greatest likelihood first, then the first of equals."""
-        return -self.history[-1], self.start
+def _table_memory(task: Task) -> int:
+    return _TABLE_MEMORY if task.memory_limit is None else task.memory_limit
 
 
-def _climb(
-    model: Model, mixture: Mixture, first: int, max_iter: int, tol: float
-) -> Iterator[_End]:
-    """Run starts together until each ends; yield each as it does."""
-    alive = np.arange(len(mixture.alpha))
-    history: list[list[float]] = [[] for _ in alive]
-    before = mixture
-    while alive.size:
-        counts, likelihoods = model.expect(mixture)
-        going = []
-        for a, q in enumerate(alive):
-            last = history[q][-1] if history[q] else -np.inf
-            # rounding may take back a little at the end: then the step does not count
-            fell = likelihoods[a] < last
-            history[q].append(last if fell else float(likelihoods[a]))
-            converged = bool(likelihoods[a] - last <= tol * model.n_samples)
-            if converged or len(history[q]) == max_iter:
-                there = before if fell else mixture
-                yield _End(first + int(q), there.take([a]), history[q], converged)
-            else:
-                going.append(a)
-        if not going:
-            return
-        before = mixture.take(going)
-        mixture = model.maximise(np.ascontiguousarray(counts[:, going]))
-        alive = alive[going]
+def _open_saved(
+    task: Task,
+    model: Model,
+    checkpoint: Any,
+    init: Any,
+    n_init: int,
+    max_iter: int,
+    tol: float,
+) -> SavedCall:
+    """Return the checkpoint of the call, with what an earlier run of it has saved."""
+    call: dict[str, Any] = {"method": "em"}
+    if checkpoint is not None:
+        given = init
+        if not isinstance(init, str):
+            table = np.asarray(to_host(init))
+            if table.ndim == 1:
+                table = encode_init(init, task.given.n_samples, task.k)
+            given = hashlib.blake2b(table.tobytes(), digest_size=16).hexdigest()
+        call |= {
+            "ensemble": hash_ensemble(task.given),
+            "n_labels": task.given.n_labels.tolist(),
+            "weights": task.given_weights.tolist(),
+            "n_clusters": task.k,
+            "init": given,
+            "n_init": n_init,
+            "max_iter": max_iter,
+            "tol": tol,
+            "smoothing": model.floor,
+        }
+    return SavedCall(checkpoint, call, task.random_state)
 
 
 def _first_mixtures(
-    task: Task, model: Model, init: Any, n_init: int
+    task: Task,
+    model: Model,
+    init: Any,
+    n_init: int,
+    seed: np.random.SeedSequence,
+    together: int,
+    begun: int,
 ) -> Iterator[tuple[int, Mixture]]:
-    """Yield the mixtures to begin with, as many as memory allows, and their number."""
+    """Yield the mixtures to begin with, as many as memory allows, and their number.
+
+    ``begun`` is the first start that has not begun yet.
+    """
+    if begun >= (n_init if isinstance(init, str) else 1):
+        return
     if not isinstance(init, str) and np.ndim(init) == 2:
         yield 0, model.from_responsibilities(_check_responsibilities(init, task))
         return
@@ -230,16 +283,14 @@ def _first_mixtures(
                 np.arange(task.ensemble.n_partitions),
                 np.arange(task.ensemble.n_samples),
                 task.k,
-                seed_sequence(task.random_state).spawn(n_init),
+                seed.spawn(n_init),
             )
         )
         assignment = np.stack([rows.labels(q) for q in range(n_init)])
     else:
         given = encode_init(init, task.given.n_samples, task.k)
         assignment = np.delete(given, task.skip, axis=1)
-    limit = _TABLE_MEMORY if task.memory_limit is None else task.memory_limit
-    together = max(1, limit // (64 * int(model.blocks.offsets[-1]) * task.k))
-    for first in range(0, len(assignment), together):
+    for first in range(begun, len(assignment), together):
         yield first, model.from_labels(assignment[first : first + together])
 
 

@@ -216,7 +216,9 @@ class KccRule(Rule):
         return KccRule(sample, self.formula, self.weights, label_sums=self._label_sums)
 
     def _sizes(self, counts: Counts, absent: Counts | None) -> IntArray:
-        return self.segments.sum(counts) - counts[self.segments.missing]
+        # every object that counts has one code in partition 0
+        members = counts[: self.segments.offsets[1]].sum(axis=0)
+        return np.asarray(members - counts[self.segments.missing])
 
     def _normalise(self, weights: FloatArray) -> FloatArray:
         share = np.abs(self.baseline) / np.maximum(self.present, 1)

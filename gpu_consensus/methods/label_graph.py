@@ -34,6 +34,7 @@ _MANY = 5000  # objects up to which that matrix is quickly made
 _ENTRY_BYTES = 48  # of a label of an object: in rows, in columns, and while made
 _RANK = 1e-10  # eigenvalues below this share of the largest are rounding
 _BITS = 33  # of a term of a sum over objects
+_SUMS = 1 << 23  # bytes for sums over the labels of some objects at a time
 _CHUNK = 1 << 13  # objects whose labels are compared at a time: they stay in the cache
 
 
@@ -108,7 +109,8 @@ def object_sums(
 
 
 def _blocks(task: Task, codes: Any) -> CodeBlocks:
-    return CodeBlocks(task.backend, codes, task.ensemble.offsets, task.memory_limit)
+    limit = min(_SUMS, task.memory_limit or _SUMS)  # sums are copied a few times
+    return CodeBlocks(task.backend, codes, task.ensemble.offsets, limit)
 
 
 def _with_missing(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,26 +16,28 @@ from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.backends.protocol import Backend
 from gpu_consensus.ensemble.distinct import check_distinct_rows, find_unlabelled
 from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
-from gpu_consensus.feedback.agreement import agreement, mean_pairwise
 from gpu_consensus.feedback.sites import (
+    LocalSite,
     Site,
     check_clusterer,
     check_scale,
     check_similarity,
 )
 from gpu_consensus.feedback.updates import FeedbackState
-from gpu_consensus.feedback.views import SiteSettings, make_sites
+from gpu_consensus.feedback.views import SiteSettings, hash_features, make_sites
+from gpu_consensus.generate.clusterers import describe
+from gpu_consensus.loop.saved_call import SavedCall
 from gpu_consensus.methods import METHODS
+from gpu_consensus.methods.lambda_past import Past
 from gpu_consensus.methods.prc_consensus import prc_consensus
 from gpu_consensus.result import Consensus
-from gpu_consensus.util.arrays import read_only, to_host
+from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import (
     FloatArray,
     check_choice,
     check_int,
     check_n_clusters,
     check_share,
-    seed_sequence,
 )
 from gpu_consensus.util.options import check_options, option_names
 from gpu_consensus.util.progress import progress_bar
@@ -66,6 +69,7 @@ def lambda_consensus(
     backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     random_state: Any = None,
     progress: bool = False,
 ) -> Consensus:
@@ -141,6 +145,11 @@ def lambda_consensus(
     backend, n_jobs, memory_limit
         Of the consensus, as in :func:`kcc`. The clusterers run on the CPU, ``n_jobs``
         at a time (all cores by default); the result does not depend on it.
+    checkpoint : path, optional
+        A file that keeps the rounds, and the partitions of the one at work, at least
+        every ten seconds: interrupted at any moment, the same call goes on from there
+        and ends with the same answer. Not for sites that are objects of their own. A
+        callable is known by its name only.
     random_state : int, Generator, RandomState, SeedSequence, optional
         Seed. What clusterer i draws depends on it and i alone. There are no warm
         starts: no clusterer begins a round where it ended the last.
@@ -194,8 +203,31 @@ def lambda_consensus(
     n_rounds = check_int("n_rounds", n_rounds, 0)
     check_choice("feedback", feedback, FEEDBACKS)
     n_workers = n_threads(n_jobs)
-    seed = seed_sequence(random_state)
-    seed_consensus, seed_sites = seed.spawn(2)
+    call: dict[str, Any] = {"method": "lambda_consensus"}
+    if checkpoint is not None:
+        call["X"] = hash_features(X)
+        call["options"] = describe(
+            {
+                "n_clusters": n_clusters,
+                "lam": lam,
+                "n_rounds": n_rounds,
+                "update": update,
+                "n_clusterers": n_clusterers,
+                "projection": projection,
+                "clusterer": clusterer,
+                "scale": scale,
+                "similarity": similarity,
+                "feedback": feedback,
+                "method": method,
+                "method_options": None
+                if method_options is None
+                else {**method_options},
+                "stop_on_repeat": bool(stop_on_repeat),
+                "keep_ensembles": bool(keep_ensembles),
+            }
+        )
+    saved = SavedCall(checkpoint, call, random_state)
+    seed_consensus, seed_sites = saved.seed.spawn(2)
     round_consensus = _RoundConsensus(
         check_int("n_clusters", n_clusters, 1),
         check_choice("method", method, CONSENSUS),
@@ -215,25 +247,37 @@ def lambda_consensus(
     )
     sites = make_sites(X, settings, n_clusterers, projection, seed_sites)
     choose_backend(backend, None, n_jobs)  # raises before the work if it cannot be had
-    past = _Past(backend, n_jobs, bool(keep_ensembles))
-    message: npt.NDArray[np.int32] | None = None
+    # a checkpoint of them all is needed to bring new sites to where the old ones were
+    keep_rounds = saved.path is not None and feedback == "all"
+    past = Past(backend, n_jobs, bool(keep_ensembles), keep_rounds)
+    past.restore(saved, len(sites))
+    for t in range(past.n_rounds):
+        for site in sites:
+            _as_before(site, past.message(t, feedback))
     n_workers = min(n_workers, len(sites))
     total = (n_rounds + 1) * len(sites)
     with (
         ThreadPoolExecutor(n_workers, "gpc-sites") as pool,
         progress_bar(progress, "lambda_consensus", total) as advance,
     ):
-        for t in range(n_rounds + 1):
-            partitions = []
-            for labels in pool.map(_cluster, sites, [message] * len(sites)):
+        for t in range(past.n_rounds, n_rounds + 1):
+            message, partitions = past.message(t, feedback), past.rounds[-1]
+            done = len(partitions)
+            for site in sites[:done]:
+                _as_before(site, message)
+            advance(done, f"round {t}")
+            todo = sites[done:]
+            for labels in pool.map(_cluster, todo, [message] * len(todo)):
                 partitions.append(labels)
                 advance(1, f"round {t}")
+                if saved.is_due():
+                    past.save(saved)
+            if saved.path is not None:
+                past.save(saved)
             ensemble = Ensemble.from_partitions(partitions)
             past.add(round_consensus.run(ensemble), ensemble)
             if past.repeated and stop_on_repeat:
                 break
-            sent = past.labels[-1] if feedback == "consensus" else ensemble.labels
-            message = read_only(sent)
     return past.result()
 
 
@@ -264,59 +308,10 @@ class _RoundConsensus:
         return function(ensemble, min(distinct, n_clusters), **options)
 
 
-@dataclass
-class _Past:
-    """The results of the rounds so far."""
-
-    backend: str | Backend
-    n_jobs: int | None
-    keep_ensembles: bool
-    last: Consensus | None = None
-    repeated: bool = False
-    labels: list[npt.NDArray[np.int32]] = field(default_factory=list)
-    objectives: list[float] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    agreement: list[FloatArray] = field(default_factory=list)
-    pairwise: list[float] = field(default_factory=list)
-    ensembles: list[Ensemble] = field(default_factory=list)
-
-    def add(self, result: Consensus, ensemble: Ensemble) -> None:
-        """Record the consensus of a round and the partitions it came from."""
-        labels = to_host(result.labels)
-        self.repeated = bool(self.labels) and same_partition(self.labels[-1], labels)
-        self.last = result  # earlier ones would keep their ensembles in memory
-        self.labels.append(labels)
-        self.objectives.append(result.objective)
-        self.values.append(result.value)
-        lookups = ensemble.codes.size * ensemble.n_partitions
-        there = choose_backend(
-            self.backend, ensemble.codes, self.n_jobs, lookups=lookups
-        )
-        self.agreement.append(agreement(there, ensemble, labels[None])[:, 0])
-        self.pairwise.append(mean_pairwise(there, ensemble))
-        self.ensembles = [*self.ensembles, ensemble][0 if self.keep_ensembles else -1 :]
-
-    def result(self) -> Consensus:
-        """Return the last consensus, with the history of all."""
-        assert self.last is not None
-        details = {
-            "labels": np.stack(self.labels),
-            "values": np.array(self.values),
-            "agreement": np.stack(self.agreement),
-            "pairwise": np.array(self.pairwise),
-            "n_rounds": len(self.labels) - 1,
-            "repeated": self.repeated,
-            "ensemble": self.ensembles[-1],
-        }
-        if self.keep_ensembles:
-            details["ensembles"] = tuple(self.ensembles)
-        return replace(
-            self.last,
-            history=np.array(self.objectives),
-            converged=self.repeated,
-            method=f"lambda_consensus:{self.last.method}",
-            details=details,
-        )
+def _as_before(site: Site, feedback: npt.NDArray[np.int32] | None) -> None:
+    """Bring a site to where it was after a round of which the labels are known."""
+    assert isinstance(site, LocalSite), "others are refused with a checkpoint"
+    site.take(feedback)
 
 
 def _cluster(site: Site, feedback: npt.NDArray[np.int32] | None) -> Any:
@@ -350,17 +345,3 @@ def _count_distinct(ensemble: Ensemble, weights: FloatArray, enough: int) -> int
         rows = np.delete(to_host(ensemble.codes)[useful], skip, axis=1).T
         return len(np.unique(rows, axis=0))
     return enough
-
-
-def same_partition(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
-    """Whether two labellings are equal up to the names of their clusters.
-
-    Examples
-    --------
-    >>> same_partition(np.array([0, 0, 1, -1]), np.array([1, 1, 0, -1]))
-    True
-    """
-    if not np.array_equal(a < 0, b < 0):
-        return False
-    joint = np.unique(a.astype(np.int64) * (int(b.max()) + 2) + b)
-    return len(joint) == len(np.unique(a)) == len(np.unique(b))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +19,7 @@ from gpu_consensus.backends.device_memory import (
 from gpu_consensus.backends.numpy import n_threads
 from gpu_consensus.backends.protocol import Backend, Codes, Counts
 from gpu_consensus.loop.count_by_cluster import count_by_cluster
+from gpu_consensus.loop.saved_call import SavedCall, hash_ensemble
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.climbs import (
     Threshold,
@@ -26,6 +28,7 @@ from gpu_consensus.methods.climbs import (
     count_labels,
     score,
 )
+from gpu_consensus.methods.known_climbs import Known
 from gpu_consensus.result import Consensus
 from gpu_consensus.util.arrays import is_array, size_text
 from gpu_consensus.util.checks import FloatArray, IntArray, check_choice
@@ -34,6 +37,8 @@ from gpu_consensus.util.numbers import real_number, shown
 from gpu_consensus.util.progress import Advance, progress_bar
 from gpu_consensus.util.warn import warn
 
+_PARTS = 32  # in which climbs are made where they are kept
+_FEWEST_STARTS = 64  # of a part
 _MATRIX = 1 << 30  # bytes, if nothing else is asked for
 _TILE = 1 << 22  # pairs counted at a time
 _LARGEST_DENOMINATOR = 10**12
@@ -52,6 +57,7 @@ def least_squares(
     backend: str | Backend = "auto",
     n_jobs: int | None = None,
     memory_limit: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     random_state: Any = None,
     progress: bool = False,
 ) -> Consensus:
@@ -75,13 +81,16 @@ def least_squares(
         Subtracted from every a_lm: more makes more and smaller clusters. "mean" is the
         mean of all a_lm, l = m included; "half" is half the number of partitions; a
         number lies between 0 and that of the partitions. [1]_ subtracts nothing.
-    weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
-        As in :func:`kcc`; nothing is drawn here, so
-        ``random_state`` has no effect. Weights must be
-        in the ratio of whole numbers (0 leaves a partition out): a partition of weight
-        2 counts like two. The a_lm are kept in a matrix if twice its n^2 bytes (2 n^2
-        from 256 partitions on) fit ``memory_limit``, by default 1 GiB at most, and the
-        labels fit the device, else counted when needed; the answer is the same.
+    checkpoint, random_state, progress
+        As in :func:`kcc`; nothing is drawn here, so ``random_state`` has no effect.
+        With a checkpoint the climbs are made in 32 parts, of which no part is lost;
+        climbs of different parts do not know where they meet, which takes longer.
+    weights, on_unlabelled, backend, n_jobs, memory_limit
+        As in :func:`kcc`. Weights must be in the ratio of whole numbers (0 leaves a
+        partition out): a partition of weight 2 counts like two. The a_lm are kept in a
+        matrix if twice its n^2 bytes (2 n^2 from 256 partitions on) fit
+        ``memory_limit``, by default 1 GiB at most, and the labels fit the device, else
+        counted when needed; the answer is the same.
 
     Returns
     -------
@@ -133,8 +142,18 @@ def least_squares(
             f"which counts {_MOST_PARTITIONS} partitions and 2^29 labels; use kcc."
         )
     fraction = _as_threshold(threshold, codes, n_labels)
+    call: dict[str, Any] = {"method": "least_squares"}
+    if checkpoint is not None:
+        call |= {
+            "ensemble": hash_ensemble(task.given),
+            "n_labels": task.given.n_labels.tolist(),
+            "weights": task.given_weights.tolist(),
+            "n_clusters": n_clusters,
+            "threshold": list(fraction),
+        }
+    saved = SavedCall(checkpoint, call, 0)
     with progress_bar(task.progress, "least_squares", None) as advance:
-        clusters = _find_clusters(task, codes, n_labels, fraction, advance)
+        clusters = _find_clusters(task, codes, n_labels, fraction, saved, advance)
     labels = np.full(n, len(clusters), dtype=np.int64)
     for k, members in enumerate(clusters):
         labels[members] = k
@@ -208,23 +227,26 @@ def _as_threshold(threshold: Any, codes: Codes, n_labels: IntArray) -> Threshold
 
 
 def _find_clusters(
-    task: Task, codes: Codes, n_labels: IntArray, threshold: Threshold, advance: Advance
+    task: Task,
+    codes: Codes,
+    n_labels: IntArray,
+    threshold: Threshold,
+    saved: SavedCall,
+    advance: Advance,
 ) -> list[npt.NDArray[np.intp]]:
     """Take out the best cluster until no object is left, or there are enough."""
     n = codes.shape[1]
-    resident = _resident(task, codes)
-    similarity = _similarity(task, resident, n_labels, advance)
-    rest = np.arange(n)
-    there = rest  # the objects of `similarity`, or of `resident` without it
-    # what is known of the climb from each object
-    height = np.empty(n)
-    reached = np.empty(n, dtype=np.intp)
-    strayed = np.empty(n, dtype=np.bool_)
-    unknown = np.ones(n, dtype=np.bool_)
-    sets = np.empty((0, -(-n // 8)), dtype=np.uint8)
-    clusters: list[npt.NDArray[np.intp]] = []
-    while rest.size and len(clusters) != task.n_clusters:
-        starts = np.flatnonzero(unknown[rest])
+    known = Known.of(saved, n)
+    rest = np.flatnonzero(known.cluster < 0)
+    there = np.arange(n)  # the objects of `similarity`, or of `resident` without it
+    resident: Any = None
+    similarity: Any = None
+    if rest.size and known.n_clusters != task.n_clusters:
+        resident = _resident(task, codes)
+        similarity = _similarity(task, resident, n_labels, advance)
+    most = n if saved.path is None else max(_FEWEST_STARTS, -(-n // _PARTS))
+    while rest.size and known.n_clusters != task.n_clusters:
+        starts = np.flatnonzero(known.unknown[rest])[:most]
         if starts.size:
             if len(there) > len(rest):
                 if similarity is not None:
@@ -243,34 +265,16 @@ def _find_clusters(
                 advance,
                 n_threads(task.n_jobs),
             )
-            known = rest[~unknown[rest]]
-            used, reached[known] = np.unique(reached[known], return_inverse=True)
-            fresh = np.empty((len(climbs.sets), sets.shape[1]), dtype=np.uint8)
-            sizes = np.empty(len(fresh), dtype=np.int64)
-            for x, packed in enumerate(climbs.sets):
-                members = np.zeros(n, dtype=np.bool_)
-                members[rest] = np.unpackbits(packed, count=len(rest))
-                sizes[x] = members.sum()
-                fresh[x] = np.packbits(members)
-            objects, size = rest[starts], sizes[climbs.which]
-            height[objects] = [
-                score(total, s, threshold)
-                for total, s in zip(climbs.total.tolist(), size.tolist(), strict=True)
-            ]
-            reached[objects] = climbs.which + len(used)
-            sets = np.concatenate([sets[used], fresh])
-            strayed[objects] = climbs.n_flips >= size  # an object left on the way
-        best = rest[height[rest].argmax()]
-        packed = sets[reached[best]]
-        members = np.unpackbits(packed, count=n).astype(np.bool_)
-        clusters.append(np.flatnonzero(members))
-        rest = rest[~members[rest]]
-        # a climb that never took in an object of this cluster would be the same again
-        some = np.flatnonzero(packed)
-        touched = (sets[:, some] & packed[some]).any(axis=1)
-        unknown[rest] = strayed[rest] | touched[reached[rest]]
-        advance(0, f"{len(clusters)} clusters, {len(rest)} objects left")
-    return clusters
+            known.forget_unused(rest)
+            known.add(climbs, starts, rest, threshold)
+        if not known.unknown[rest].any():
+            rest = known.take_best(rest)
+            found = known.n_clusters
+            advance(0, f"{found} clusters, {len(rest)} objects left")
+        if saved.is_due():
+            saved.save({}, vars(known))
+    saved.save({}, vars(known))
+    return [np.flatnonzero(known.cluster == k) for k in range(known.n_clusters)]
 
 
 def _resident(task: Task, codes: Codes) -> Any:

@@ -92,15 +92,34 @@ def lwea(
         weights, on_unlabelled, backend, n_jobs, memory_limit, random_state, progress
     )
     task = open_task("lwea", ensemble, n_clusters, shared, compares_pairs=True)
-    distinct = task.distinct
-    m = len(distinct.first)
+    check_size(task)
+    return link_by_labels(task, task.label_contingency(label_objects), theta)
+
+
+def check_size(task: Task) -> None:
+    """Raise a MemoryError if the matrix of pairs would not fit."""
+    m = len(task.distinct.first)
     check_memory(
         f"lwea of {m} objects with different labels",
         _PAIR_BYTES * m * m + 16 * _COLUMNS * m,
         task.memory_limit,
         "use lwgp, which needs no matrix",
     )
-    labels = task.label_contingency(label_objects)
+
+
+def link_by_labels(task: Task, labels: LabelContingency, theta: float) -> Consensus:
+    """Return the consensus by average linkage, labels trusted by their entropy.
+
+    Parameters
+    ----------
+    task : Task
+    labels : LabelContingency
+        Of the task's ensemble.
+    theta : float
+        As in :func:`lwea`.
+    """
+    distinct = task.distinct
+    m = len(distinct.first)
     eci = label_eci(labels, task.weights, theta)
     matrix = locally_weighted(task, labels, eci, distinct.first)
     sizes = distinct.size.astype(np.float64)

@@ -20,18 +20,13 @@ from gpu_consensus.backends.segments import (
 )
 from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
-from gpu_consensus.loop.object_weights import (
-    object_weights,
-    ratio_sums,
-    ratio_total,
-)
+from gpu_consensus.loop.object_weights import ratio_total, weigh_objects
 from gpu_consensus.loop.rule import Merging, Rule
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.label_contingency import LABEL_OBJECTS
 from gpu_consensus.methods.label_graph import spectral_start
 from gpu_consensus.methods.label_weights import check_word
 from gpu_consensus.result import Consensus
-from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray, IntArray
 from gpu_consensus.util.weights import are_equal
 
@@ -193,15 +188,9 @@ class SecRule(Rule):
         self.weighs_absent = not self.complete
         # w_l summed over the objects present in each partition, and r_l / w_l
         if ensemble.elsewhere is None:
-            weight, n_labels = object_weights(
+            weight, self.present_weight, ratios = weigh_objects(
                 ensemble.codes, ensemble.offsets, self.label_weights
             )
-            present = [
-                weight[to_host(row) != k_i].sum()
-                for row, k_i in zip(ensemble.codes, ensemble.n_labels, strict=True)
-            ]
-            self.present_weight = np.array(present, dtype=np.int64)
-            ratios = ratio_sums(n_labels, weight)
             self.object_weight = weight
             self.row_weight = weight.astype(np.float32)
             self.absent_weight = None if self.complete else weight

@@ -36,7 +36,7 @@ SMALLEST_SHARE, SMALLEST = 0.01, 3
 
 LABEL_ITER = 30
 BAND = (2.5, 97.5)
-_NULL_NAMES = ("independent components", "correlated columns")
+_NULL_NAMES = ("independent components", "correlated columns", "flattest axes")
 
 
 @dataclass(frozen=True)
@@ -284,5 +284,5 @@ def _reason(
         others = f"{listed(choice.alternatives)} {verb} as stable, with a smaller gap"
     return (
         f"{choice.best} clusters repeat with a stability of {stable:.2f} ({others}), "
-        f"and data of one mode is not as tight: {' and '.join(each)}, {tail}."
+        f"and data of one mode is not as tight: {listed(each)}, {tail}."
     )

@@ -21,6 +21,7 @@ FIRST_DRAWS = 10
 NULLS = {
     "unimodal components": nulls.unimodal_components,
     "unimodal columns": nulls.unimodal_columns,
+    "unimodal axes": nulls.unimodal_axes,
 }
 """What the data is tested against, in this order."""
 

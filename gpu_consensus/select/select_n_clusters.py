@@ -121,11 +121,12 @@ def select_n_clusters(
     Notes
     -----
     *Features.* W(K) is the scatter within the best of five k-means. It is compared with
-    data drawn from two nulls: principal components that are independent, and columns
-    that are tied by a Gaussian copula, each of the unimodal distribution nearest to its
-    own, with its variance. Of the data and of all draws, -log W(K) is standardised by
-    all others, and the maximum over K is ranked. The second null is drawn only if the
-    first leaves p at most alpha, and a null ends early once p cannot come below alpha.
+    data drawn from three nulls: principal components that are independent, columns that
+    are tied by a Gaussian copula, and independent scores along the flattest axes of the
+    leading components, each of the unimodal distribution nearest to its own, with its
+    variance. Of the data and of all draws, -log W(K) is standardised by all others, and
+    the maximum over K is ranked. A null is drawn only if those before it leave p at
+    most alpha, and it ends early once p cannot come below alpha.
     Stability is the mean adjusted Rand index of pairs of subsamples, the gap the mean
     log W(K) of ten Gaussian draws of the same covariance minus that of the data; stable
     is what comes within 0.03 of the most stable. Clusters of fewer than 1% of the
@@ -136,8 +137,7 @@ def select_n_clusters(
     that were sampled are made dense. "cosine", sparse data and counts run, but how
     often the answer is right was measured for dense Euclidean features alone.
 
-    Known to fail: one curved piece, or a uniform square that is turned against its
-    columns, is called structure; nested circles and moons need labels (make partitions
+    Known to fail: one curved piece is called structure; nested circles and moons need labels (make partitions
     with many clusters, and pass them); parallel elongated clusters are split; a cluster
     of a twentieth of the other may go unnoticed, in many dimensions most of all. Of
     other uniform data, 5 to 13% is called structure.

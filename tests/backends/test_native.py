@@ -644,7 +644,8 @@ def test_sums_at_the_edge_of_the_bound_are_undecided(
     entry, so that a unit is known.
     """
     backend = all_screened(NativeBackend(1), monkeypatch, size)
-    monkeypatch.setattr("gpu_consensus.backends.native.screening._SHARED_ROWS", 0)
+    monkeypatch.setattr("gpu_consensus.backends.native.screening.SHARED_ROWS", 0)
+    monkeypatch.setattr(screening, "_LEAST_REACH", 1.0)
     room, units = screening._units(np.full(r, 1 / r), size)
     assert not units.any()
     unit = r / room

@@ -119,6 +119,8 @@ def test_render_says_that_a_run_was_stopped():
         (["papers", "--seeds", "0"], "--seeds 0 should be >= 1"),
         (["papers", "--seeds", "x"], "--seeds"),
         (["papers", "--fast"], "--fast"),
+        (["papers", "--only", "sex"], "--only='sex' is unknown; choose one of 'sec'"),
+        (["speed", "--only", "sec"], "--only belongs to the suite papers"),
         (["papers", "--data-dir", "no/such/folder"], "is not a folder"),
         (["papers", "--output", "no/such/folder/x.json"], "folder that exists"),
         (["papers", "--markdown", "."], "should be a file"),
@@ -167,6 +169,15 @@ def test_papers_runs_on_bundled_data(tmp_path):
     assert all(claim["passed"] is None for claim in open_claims)
     assert any("--data-dir" in e["reason"] for e in tables["objective"]["skipped"])
     assert "--data-dir" in done.stderr
+
+
+def test_some_tables_of_the_papers_run_alone(tmp_path):
+    output = tmp_path / "x.json"
+    words = ["--quick", "--seeds", "1", "--output", str(output)]
+    assert cli.main(["papers", "--only", "sec", *words]) == 0
+    tables = json.loads(output.read_text())["tables"]
+    assert [table["name"] for table in tables] == ["sec"]
+    assert all(claim["passed"] for claim in tables[0]["claims"])
 
 
 def test_missing_and_damaged_data_are_named(tmp_path):

@@ -199,7 +199,9 @@ def test_wrong_calls_exit_with_2_and_one_line(capsys, tmp_path, blobs):
         capsys, "cluster", "--example", "irsi"
     )
     assert "--n-clusters is missing" in fails(capsys, "cluster", path, "--drop", "kind")
-    assert "column 'kind'" in fails(capsys, "cluster", path, "--n-clusters", 3)
+    assert "column 'kind' of" in fails(
+        capsys, "cluster", path, "--n-clusters", 3, "--columns", "width,kind"
+    )
     assert "no column 'colour'" in fails(
         capsys, "cluster", path, "--n-clusters", 3, "--drop", "colour"
     )
@@ -210,7 +212,7 @@ def test_wrong_calls_exit_with_2_and_one_line(capsys, tmp_path, blobs):
     assert "should be two numbers" in fails(
         capsys, "cluster", path, "--n-clusters", 3, "--k-range", "5"
     )
-    assert "should end in .csv or .npy" in fails(
+    assert "should end in .csv, .tsv, .npy or .parquet" in fails(
         capsys, "cluster", path, "--n-clusters", 3, "--drop", "2", "--output", "a.txt"
     )
     assert "does not exist; make it first" in fails(
@@ -226,7 +228,7 @@ def test_wrong_calls_exit_with_2_and_one_line(capsys, tmp_path, blobs):
     assert "not a readable ensemble" in fails(
         capsys, "consensus", bad, "--n-clusters", 3
     )
-    assert "3 columns; name one with --truth-column" in fails(
+    assert "name one with --truth-column" in fails(
         capsys, "evaluate", path, "--column", "kind", "--truth", path
     )
     assert "argument --seed: '-1' should be an integer >= 0" in fails(
@@ -240,10 +242,10 @@ def test_wrong_calls_exit_with_2_and_one_line(capsys, tmp_path, blobs):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("gap.csv", "a,b\n1,2\n3,\n4,5\n", "not a table of numbers"),
-        ("nan.csv", "1,2\n3,nan\n4,5\n6,7\n", "NaN"),
-        ("word.csv", "a,b\n1,2\n3,x\n", "not a table of numbers"),
-        ("ragged.csv", "1,2\n3\n", "not a table of numbers"),
+        ("gap.csv", "a,b\n1,2\n3,\n4,5\n", "line 3 of"),
+        ("nan.csv", "1,2\n3,nan\n4,5\n6,7\n", "no number in column '1'"),
+        ("word.csv", "a,b\n1,2\n3,x\n", "holds numbers and 'x'"),
+        ("ragged.csv", "1,2\n3\n", "line 2 of"),
         ("empty.csv", "", "is empty"),
         ("data.xlsx", "1", "should end in one of"),
         ("data.npy", "no array", "does not hold an array"),
@@ -359,7 +361,7 @@ def test_evaluate_names_what_is_wrong(capsys, tmp_path):
     np.save(array, 3)
     assert "truth" in fails(capsys, "evaluate", good, "--truth", array)
     np.savez(tmp_path / "a.npz", a=1)
-    assert "should end in one of .csv, .npy" in fails(
+    assert "should end in one of .csv, .h5ad" in fails(
         capsys, "evaluate", tmp_path / "a.npz", "--truth", good
     )
     np.save(array, np.array([1j, 2]))
@@ -437,7 +439,7 @@ def test_every_command_goes_on_from_its_checkpoint(capsys, tmp_path, seed):
             ["--option", "refine=true", "--option", "refine=false"],
             "--option refine is given twice",
         ),
-        (["--output", "."], "should end in .csv or .npy"),
+        (["--output", "."], "should end in .csv, .tsv, .npy or .parquet"),
         (["--output", "folder.csv"], "is a folder; choose the name of a file"),
         (["--output", "no/a.csv"], "the folder 'no' does not exist; make it first"),
         pytest.param(

@@ -111,7 +111,7 @@ def test_what_cannot_be_is_said_before_the_work(capsys, folder, monkeypatch):
     (folder / "d.html").mkdir()
     assert "is a folder" in fails(capsys, *common, "--report", "d.html")
     assert "is for a report" in fails(capsys, *common, "--truth", "truth.csv")
-    words = ("--report", "r.html", "--truth", "truth.csv")
+    words = ("--report", "r.html", "--truth", "data.csv")
     assert "name one with --truth-column" in fails(capsys, *common, *words)
     assert "is not a file" in fails(capsys, "report", "truth.csv", "no.csv")
     short = folder / "short.csv"

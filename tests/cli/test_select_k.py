@@ -86,10 +86,10 @@ WRONG = [
     (["--candidates", "2-9"], "should be two numbers like 2:10, or a list"),
     (["--candidates", "100:110"], "are all above the 60 distinct rows"),
     (["--output", "k.txt"], "should end in .csv or .json"),
-    (["--output", "DATA"], "is the file of the data"),
+    (["--output", "DATA"], "would overwrite the input"),
     (["--output", "none/k.csv"], "none"),
     (["--example", "iris"], "give either a file or --example NAME"),
-    (["--labels", "--drop", "width"], "--drop is of no use with labels"),
+    (["--labels", "--drop", "width"], "decimals are no labels: cluster"),
     (["--alpha", "0.001"], "n_null=39 cannot show structure"),
     (["--metric", "l1"], "metric='l1' is unknown"),
 ]

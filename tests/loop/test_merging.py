@@ -158,6 +158,30 @@ def test_the_compiled_form_gives_the_same_merges(seed, cells, kind):
             assert np.array_equal(settled[1], expected[1])
 
 
+@pytest.mark.parametrize("kind", ["square", "root"])
+@pytest.mark.parametrize(("cells", "times"), [(900, 1), (17, 2_000_000)])
+def test_products_that_are_not_kept_or_that_no_double_holds(cells, times, kind):
+    if not has_compiled_loops():
+        pytest.skip("no compiled code here")
+    ens, _, counts = random_cells(1, n=200, r=12, cells=cells, missing=0.4)
+    counts = counts * times + (times > 1)
+    segments, rng = Segments(ens.offsets), np.random.default_rng(1)
+    nothing = np.empty(0, dtype=np.int64)
+    below = segments.sum(segments.present(counts))
+    given = (kind, counts, ens.offsets, rng.random(12), nothing, below, cells - 2)
+    merged = [
+        merge(*given) for merge in (compiled_form("merge_cells"), numpy_merge_cells)
+    ]
+    assert merged[0].tolist() == merged[1].tolist()
+    name = np.append(np.arange(cells - 2), [-1, 0])
+    settled = [
+        settle(*given[:-1], name, cells - 2, 2)
+        for settle in (compiled_form("settle_cells"), numpy_settle_cells)
+    ]
+    assert settled[0][0].tolist() == settled[1][0].tolist()
+    assert np.array_equal(settled[0][1], settled[1][1])
+
+
 def test_wrong_shapes_are_refused_before_c():
     if not has_compiled_loops():
         pytest.skip("no compiled code here")

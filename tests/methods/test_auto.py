@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from random_ensembles import noisy
 from sklearn.datasets import make_blobs, make_circles, make_moons
+from sklearn.metrics import mutual_info_score
 
 import gpu_consensus as gpc
 from gpu_consensus.backends import choose_backend
@@ -33,7 +34,7 @@ def without_seconds(result):
     ]
 
 
-def test_the_winner_is_the_candidate_of_largest_share():
+def test_the_winner_is_what_three_methods_agree_on_or_far_better():
     labels, _ = noisy(2, n=120, r=12, missing=0.1)
     ens = gpc.Ensemble(labels, weights=np.arange(1.0, 13))
     result = gpc.auto(ens, 4, random_state=0)
@@ -41,10 +42,11 @@ def test_the_winner_is_the_candidate_of_largest_share():
     assert list(candidates) == NAMES
     run = {name: one for name, one in candidates.items() if "criterion" in one}
     assert all(one["n_clusters"] <= 4 and one["seconds"] > 0 for one in run.values())
-    whole = [name for name, one in run.items() if one["n_clusters"] == 4]
-    best = max(run[name]["criterion"] for name in whole)
-    winner = next(name for name in whole if run[name]["criterion"] >= best - 1e-9)
-    assert result.method == f"auto:{winner}"
+    best = max(run, key=lambda name: run[name]["criterion"])
+    left = {name: 1 - one["criterion"] for name, one in run.items()}
+    assert left[best] >= 0.5 * left["agreed"]
+    winner = "agreed"
+    assert result.method == "auto:agreed"
     assert result.value == run[winner]["criterion"]
     assert result.objective == 1 - result.value
     backend = choose_backend("auto", None)
@@ -122,28 +124,107 @@ def test_a_few_outliers_are_no_cluster(monkeypatch):
     assert gpc.auto(labels, 2).method == "auto:outliers"
 
 
+def coarse_and_fine(n_coarse, n_fine, n=200):
+    """Halves with a tenth of the labels wrong; fine partitions cut them in three."""
+    rng = np.random.default_rng(1)
+    truth = np.repeat([0, 1], n // 2)
+    labels = truth[:, None] ^ (rng.random((n, n_coarse + n_fine)) < 0.1)
+    labels[:, n_coarse:] += 2 * rng.integers(3, size=(n, n_fine))
+    return labels, truth
+
+
+@pytest.mark.parametrize("plain", ["usenc", "kcc"])
 @pytest.mark.parametrize(
     ("n_coarse", "n_fine", "winner"),
-    [(5, 35, "usenc"), (5, 34, "better"), (4, 40, "better"), (0, 40, "better")],
+    [(5, 35, "plain"), (5, 34, "better"), (4, 40, "better"), (0, 40, "better")],
 )
 def test_plain_borders_win_where_a_few_partitions_are_coarse(
-    monkeypatch, n_coarse, n_fine, winner
+    monkeypatch, plain, n_coarse, n_fine, winner
 ):
-    rng = np.random.default_rng(1)
-    truth = np.repeat([0, 1], 100)
-    wrong = rng.random((200, n_coarse + n_fine)) < 0.1
-    labels = truth[:, None] ^ wrong
-    labels[:, n_coarse:] += 2 * rng.integers(3, size=(200, n_fine))
+    labels, truth = coarse_and_fine(n_coarse, n_fine)
     near, far = truth.copy(), truth.copy()
     near[0], far[:40] = 1, 1
-    for plain, expected in ((near, winner), (far, "better")):
-        table = (fixed("better", truth), fixed("usenc", plain))
+    for own, expected in ((near, winner), (far, "better")):
+        table = (fixed("better", truth), fixed(plain, own))
         monkeypatch.setattr(auto_module, "PORTFOLIO", table)
         result = gpc.auto(labels, 2)
         candidates = told(result)
-        assert candidates["better"]["criterion"] > candidates["usenc"]["criterion"]
-        assert result.method == f"auto:{expected}"
-        assert result.value == candidates[expected]["criterion"]
+        assert candidates["better"]["criterion"] > candidates[plain]["criterion"]
+        name = plain if expected == "plain" else "better"
+        assert result.method == f"auto:{name}"
+        assert result.value == candidates[name]["criterion"]
+
+
+def test_the_better_of_the_plain_ones_wins(monkeypatch):
+    labels, truth = coarse_and_fine(5, 35)
+    near = truth.copy()
+    near[0] = 1
+    for names in (("usenc", "kcc"), ("kcc", "usenc")):
+        table = (fixed(names[0], near), fixed(names[1], truth))
+        monkeypatch.setattr(auto_module, "PORTFOLIO", table)
+        assert gpc.auto(labels, 2).method == f"auto:{names[1]}"
+
+
+def test_fine_partitions_alone_judge_where_a_few_are_coarse(monkeypatch):
+    labels, truth = coarse_and_fine(5, 35)
+    for change in (lambda x: x, lambda x: np.roll(x, 60)):
+        labels[:, :5] = change(labels[:, :5])
+        monkeypatch.setattr(auto_module, "PORTFOLIO", (fixed("kcc", truth),))
+        result = gpc.auto(labels, 2)
+        assert (result.details["eci_weights"][:5] == 0).all()
+        assert result.details["eci_weights"].sum() == pytest.approx(1)
+        bits = [mutual_info_score(truth, one) / np.log(2) for one in labels.T]
+        share = result.details["eci_weights"] @ bits  # the entropy of halves is 1
+        assert result.value == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("close", "winner"), [(True, "agreed"), (False, "better")])
+def test_what_was_agreed_wins_elsewhere(monkeypatch, close, winner):
+    labels, truth = coarse_and_fine(0, 12)
+    labels = labels.copy()
+    labels[:, :9] = 2 * (labels[:, :9] // 2) + truth[:, None]  # hardly a wrong label
+    agreed = truth.copy()
+    agreed[: 1 if close else 40] = 1
+    table = (fixed("better", truth), fixed("agreed", agreed))
+    monkeypatch.setattr(auto_module, "PORTFOLIO", table)
+    result = gpc.auto(labels, 2)
+    left = {name: 1 - one["criterion"] for name, one in told(result).items()}
+    assert (left["better"] < 0.5 * left["agreed"]) == (winner == "better")
+    assert result.method == f"auto:{winner}"
+
+
+def test_what_is_agreed_is_a_consensus_of_three_answers():
+    labels, _ = noisy(2, n=120, r=12)
+    result = gpc.auto(labels, 4, random_state=0)
+    one = told(result)["agreed"]
+    ens = gpc.Ensemble(labels)
+    eci = result.details["eci_weights"]
+    voted = gpc.cvote(ens, 4, weights=eci)
+    answers = [
+        gpc.kcc(ens, 4, weights=eci, init=voted.labels, search=False).labels,
+        gpc.lwgp(ens, 4, random_state=0).labels,
+        gpc.kcc(ens, 4, weights=eci, random_state=0).labels,
+    ]
+    best = gpc.kcc(gpc.Ensemble.from_partitions(answers), 4, random_state=1)
+    assert one["objective"] == pytest.approx(best.objective, abs=1e-6)
+    assert len(result.labels) == 120
+
+
+def test_pairs_are_looked_at_up_to_2000_objects_and_beside_coarse_partitions(
+    monkeypatch,
+):
+    labels, _ = coarse_and_fine(5, 35)
+    kinds = {}
+    for most in (200, 199):
+        monkeypatch.setattr(portfolio, "_PAIRED", most)
+        found = told(gpc.auto(labels, 2, random_state=0))
+        kinds[most] = found["lwea"]
+    assert kinds[200]["n_clusters"] == 2
+    assert "of 200 objects they are too many" in kinds[199]["left_out"]
+    found = told(gpc.auto(labels[:, 5:], 2, random_state=0))
+    assert "beside a few coarse ones" in found["lwea"]["left_out"]
+    assert "beside a few coarse" in found["usenc"]["left_out"]
+    assert "criterion" in found["agreed"]
 
 
 def test_labels_of_many_objects_are_compared_by_some(monkeypatch):

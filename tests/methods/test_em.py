@@ -349,7 +349,8 @@ def test_shares_under_a_bound_are_the_likeliest(n, floor):
         ({"tol": "x"}, ValueError, "tol='x' should be"),
         ({"smoothing": np.inf}, ValueError, "smoothing=inf should be"),
         ({"smoothing": 0.4}, ValueError, "should be < 1 / 6"),
-        ({"checkpoint": "x"}, TypeError, "em.*'checkpoint'"),
+        ({"checkpoint": "no/x"}, OSError, "checkpoint 'no/x'"),
+        ({"checkpoint": ""}, ValueError, "checkpoint='' is empty"),
     ],
 )
 def test_wrong_calls_are_refused(options, error, message):

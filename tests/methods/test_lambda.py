@@ -20,7 +20,8 @@ from gpu_consensus.feedback import views
 from gpu_consensus.feedback.agreement import agreement, mean_pairwise
 from gpu_consensus.feedback.distances import rms_distance
 from gpu_consensus.feedback.sites import LocalSite
-from gpu_consensus.methods.lambda_consensus import CONSENSUS, same_partition
+from gpu_consensus.methods.lambda_consensus import CONSENSUS
+from gpu_consensus.methods.lambda_past import same_partition
 
 pytestmark = pytest.mark.every_backend
 

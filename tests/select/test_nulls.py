@@ -87,10 +87,36 @@ def test_columns_are_tied_and_components_are_not():
     assert np.allclose(np.corrcoef(drawn.T), np.eye(3), atol=0.08)
 
 
+def test_a_turned_box_shows_its_sides():
+    """Along them its scores are even; along principal components they are not."""
+    rng = np.random.default_rng(3)
+    turn, _ = np.linalg.qr(rng.normal(size=(5, 5)))
+    X = rng.random((600, 3)) @ turn[:3] + 0.02 * rng.normal(size=(600, 5))
+    scores, deviation = nulls.principal_scores(X)
+    even = scores[:, :3] / deviation[:3]
+    axes = nulls.flattest_axes(even)
+    assert np.allclose(axes @ axes.T, np.eye(3))
+    kurtosis = ((even @ axes) ** 4).mean(axis=0)
+    assert (np.abs(kurtosis - 1.8) < 0.15).all()
+    assert kurtosis.sum() < (even**4).sum(axis=1).mean() - 0.3
+    # no turn of a pair makes them flatter
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        a, b = (even @ axes)[:, [i, j]].T
+        for t in np.linspace(0, np.pi / 2, 50):
+            turned = np.cos(t) * a + np.sin(t) * b, np.cos(t) * b - np.sin(t) * a
+            assert (np.array(turned) ** 4).sum() >= (a**4 + b**4).sum() - 1e-3
+    drawn = nulls.unimodal_axes(X)(rng)
+    assert np.allclose(np.cov(drawn.T), np.diag(deviation**2), atol=0.02)
+
+
 def test_two_modes_become_one():
     rng = np.random.default_rng(2)
     X = np.concatenate([rng.normal(-5, 1, 300), rng.normal(5, 1, 300)])[:, None]
-    for make in (nulls.unimodal_components, nulls.unimodal_columns):
+    for make in (
+        nulls.unimodal_components,
+        nulls.unimodal_columns,
+        nulls.unimodal_axes,
+    ):
         drawn = make(X)(rng)[:, 0]
         middle = (np.abs(drawn) < 2).mean()
         assert middle > 0.1 > (np.abs(X) < 2).mean() + 0.09

@@ -7,13 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.cupy.launch_plan import plan_assign
-from gpu_consensus.backends.cupy.launcher import (
-    MOST_GRID_Y,
-    NULL,
-    Launcher,
-    type_name,
-)
+from gpu_consensus.backends.cupy.launch_plan import MOST_GRID_Y, plan_assign
+from gpu_consensus.backends.cupy.launcher import NULL, Launcher, type_name
 from gpu_consensus.backends.cupy.source import own_scores_kernel
 from gpu_consensus.backends.protocol import Assigned, Assignment, Codes, Offsets, Table
 

@@ -11,16 +11,19 @@ import numpy.typing as npt
 
 from gpu_consensus.backends.cupy.assign import assign_rows
 from gpu_consensus.backends.cupy.counts import count_rows, weigh_rows
-from gpu_consensus.backends.cupy.launcher import (
-    MOST_GRID_Y,
-    Launcher,
-    type_name,
-)
+from gpu_consensus.backends.cupy.launch_plan import MOST_GRID_Y
+from gpu_consensus.backends.cupy.launcher import Launcher, type_name
 from gpu_consensus.backends.cupy.pairs import count_pairs
 from gpu_consensus.backends.cupy.source import (
     code_kernel,
 )
-from gpu_consensus.backends.cupy.streamed_codes import LARGE, StreamedCodes, upload
+from gpu_consensus.backends.cupy.streamed_codes import (
+    LARGE,
+    StreamedCodes,
+    aligned,
+    upload,
+    upload_codes,
+)
 from gpu_consensus.backends.cupy.table import make_tables, what_table_needs
 from gpu_consensus.backends.device_errors import cuda_errors
 from gpu_consensus.backends.device_memory import (
@@ -113,7 +116,7 @@ class CupyBackend:
         if codes.nbytes <= min(0.6 * free, free - reserve):
             try:
                 with cuda_errors(), stage("upload"):
-                    return upload(self.xp, codes)
+                    return upload_codes(self.xp, codes)
             except MemoryError:
                 warn(
                     f"the device has no memory left for {size_text(codes.nbytes)} of "
@@ -139,6 +142,7 @@ class CupyBackend:
         n_samples = resident.shape[1]
         step = max(1, min(limit // scratch, n_samples))
         _, step = for_fewer(self.xp, reserve, step)
+        step = step if step == n_samples else aligned(step)
         for begin in range(0, n_samples, step):
             rows = slice(begin, min(begin + step, n_samples))
             yield rows, resident[:, rows]

@@ -8,13 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.cupy.launch_plan import histogram_groups
-from gpu_consensus.backends.cupy.launcher import (
-    MOST_GRID_Y,
-    NULL,
-    Launcher,
-    type_name,
-)
+from gpu_consensus.backends.cupy.launch_plan import plan_count
+from gpu_consensus.backends.cupy.launcher import NULL, Launcher, type_name
 from gpu_consensus.backends.cupy.source import count_kernel, weigh_kernel
 from gpu_consensus.backends.device_memory import in_parts
 from gpu_consensus.backends.protocol import Assignment, Codes, Counts, Offsets
@@ -30,28 +25,34 @@ def count_rows(
 ) -> None:
     """Add objects by label and cluster to counts (S, R, K), in place."""
     n_restarts, n_clusters = counts.shape[1:]
-    groups, bins = histogram_groups(offsets, n_clusters, gpu.shared_free // 4)
-    work = (len(groups) - 1) * n_restarts
 
     def one_part(rows: slice) -> None:
         contiguous = gpu.xp.ascontiguousarray
-        n_rows = rows.stop - rows.start
+        plan = plan_count(
+            offsets,
+            n_restarts,
+            n_clusters,
+            rows.stop - rows.start,
+            moved=before is not None,
+            shared_free=gpu.shared_free,
+            n_processors=gpu.n_processors,
+        )
         gpu.launch(
             count_kernel(type_name(codes), type_name(after)),
-            (*gpu.grid(n_rows, 2048), min(work, MOST_GRID_Y)),
+            plan.grid,
             (256,),
             (
                 *gpu.rows(codes[:, rows], offsets),
-                gpu.constant(groups),
-                np.int32(len(groups) - 1),
-                np.int32(bins),
+                gpu.constant(plan.groups),
+                np.int32(plan.bins),
+                np.int64(plan.rows),
                 NULL if before is None else contiguous(before[:, rows]),
                 contiguous(after[:, rows]),
                 np.int32(n_restarts),
                 np.int32(n_clusters),
                 counts,
             ),
-            shared=4 * bins,
+            shared=plan.shared,
         )
 
     in_parts(gpu.xp, one_part, after.shape[1])

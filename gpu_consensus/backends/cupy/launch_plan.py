@@ -12,6 +12,9 @@ from gpu_consensus.backends.cupy.source import Kernel, assign_kernel
 from gpu_consensus.backends.protocol import Offsets
 
 _LINE = 128  # bytes of a staged label, as in assign.cu
+_SCAN = 2048  # rows that a block of count.cu compares at once
+_QUEUE = 12 * 256 + 1  # words of its queue, and of the counter
+MOST_GRID_Y = 65_535
 
 
 class AssignPlan(NamedTuple):
@@ -93,17 +96,71 @@ def _pieces(offsets: Offsets, lines: int) -> npt.NDArray[np.int32]:
     return np.asarray(pieces, dtype=np.int32)
 
 
+class CountPlan(NamedTuple):
+    """How ``count`` is launched: which partitions and rows a block has."""
+
+    groups: npt.NDArray[np.int32]
+    bins: int
+    rows: int
+    grid: tuple[int, int]
+    shared: int
+
+
+def plan_count(
+    offsets: Offsets,
+    n_restarts: int,
+    n_clusters: int,
+    n_rows: int,
+    *,
+    moved: bool,
+    shared_free: int,
+    n_processors: int,
+) -> CountPlan:
+    """Share objects, restarts and groups of partitions out among blocks of ``count``.
+
+    A block has up to four partitions; with ``moved`` up to sixteen, since it looks at
+    all rows and counts few. It has enough rows to be worth its histogram, and not more
+    than these: blocks that run together then read the same labels.
+
+    Examples
+    --------
+    >>> plan = plan_count(
+    ...     np.array([0, 11, 22]),
+    ...     10,
+    ...     10,
+    ...     10**7,
+    ...     moved=False,
+    ...     shared_free=48 << 10,
+    ...     n_processors=108,
+    ... )
+    >>> plan.rows, plan.grid, plan.shared
+    (16368, (10, 611), 880)
+    """
+    queue = _QUEUE if moved else 0
+    together = 16 if moved else 4
+    groups, bins = histogram_groups(
+        offsets, n_clusters, shared_free // 4 - queue, together
+    )
+    work = (len(groups) - 1) * n_restarts
+    fewest = -(-n_rows // max(1 << 14, 8 * bins))
+    filling = min(-(-n_rows // _SCAN), -(-8 * n_processors // work))
+    blocks = min(max(fewest, filling), MOST_GRID_Y)
+    rows = -(-n_rows // (16 * max(blocks, 1))) * 16  # whole packs, also where aligned
+    high = -(-n_rows // max(rows, 1))
+    return CountPlan(groups, bins, rows, (work, high), 4 * (bins + queue))
+
+
 def histogram_groups(
-    offsets: Offsets, n_clusters: int, most: int
+    offsets: Offsets, n_clusters: int, most: int, together: int = 4
 ) -> tuple[npt.NDArray[np.int32], int]:
-    """Put up to four partitions together whose histograms fit ``most`` bins.
+    """Put partitions together, up to so many, whose histograms fit ``most`` bins.
 
     Returns the first partition of each group, and the bins of the largest that fits.
     """
     groups, bins, largest = [0], 0, 0
     for i, size in enumerate(np.diff(offsets)):
         more = int(size) * n_clusters
-        if i > groups[-1] and (bins + more > most or i - groups[-1] == 4):
+        if i > groups[-1] and (bins + more > most or i - groups[-1] == together):
             groups.append(i)
             bins = 0
         bins += more

@@ -14,7 +14,6 @@ from gpu_consensus.backends.protocol import Codes, Offsets
 from gpu_consensus.util.arrays import on_device
 
 _MOST_CONSTANTS = 64  # a fit has about eight
-MOST_GRID_Y = 65_535
 FREE_SHARED = 48 << 10
 """Bytes of shared memory that a block may have without asking."""
 NULL = np.intp(0)

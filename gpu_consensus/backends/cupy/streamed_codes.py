@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from gpu_consensus.util.warn import warn
 
 LARGE = 64 << 20
 """Bytes of an array from which it goes to the device without a pinned copy."""
+ALIGNED = 16
+"""Rows of codes begin at multiples of so many codes: kernels load several at once."""
 MOST_PINNED = 256 << 20
 """Largest pinned buffer in bytes; CuPy rounds sizes up to a power of two."""
 
@@ -27,13 +29,41 @@ def upload(xp: Any, host: npt.NDArray[Any]) -> Any:
     ``cupy.asarray`` would first copy all of it to pinned memory, and keep that. Rows
     that are not contiguous on the host are made so one by one.
     """
-    there, stream = xp.empty(host.shape, host.dtype), xp.cuda.get_current_stream()
+    there = xp.empty(host.shape, host.dtype)
     by_row = host.ndim > 1 and not host.flags.c_contiguous
-    for part, here in zip(there, host, strict=True) if by_row else [(there, host)]:
-        whole = np.ascontiguousarray(here)
-        part.set(whole)
-        stream.synchronize()  # the copy may read it until then, and CuPy does not wait
+    _copy(xp, zip(there, host, strict=True) if by_row else [(there, host)])
     return there
+
+
+def upload_codes(xp: Any, host: Codes) -> Any:
+    """Copy codes to the device, into rows that are aligned."""
+    n_rows, n_samples = host.shape
+    wide = n_rows, -(-n_samples // ALIGNED) * ALIGNED
+    if wide == host.shape:
+        return upload(xp, host)
+    if host.nbytes < LARGE:  # one copy
+        padded = np.zeros(wide, host.dtype)
+        padded[:, :n_samples] = host
+        return upload(xp, padded)[:, :n_samples]
+    there = xp.empty(wide, host.dtype)[:, :n_samples]
+    _copy(xp, zip(there, host, strict=True))
+    return there
+
+
+def _copy(xp: Any, pairs: Iterable[tuple[Any, npt.NDArray[Any]]]) -> None:
+    stream = xp.cuda.get_current_stream()
+    for there, here in pairs:
+        whole = np.ascontiguousarray(here)
+        there.set(whole)
+        stream.synchronize()  # the copy may read it until then, and CuPy does not wait
+
+
+def aligned(step: int) -> int:
+    """Return so many objects, or a few less, that ranges of them begin aligned.
+
+    Of small ranges none would be much quicker.
+    """
+    return step if step < 64 * ALIGNED else step // ALIGNED * ALIGNED
 
 
 class StreamedCodes:
@@ -83,7 +113,7 @@ class StreamedCodes:
         (pinned, device), step = for_fewer(
             self.xp,
             lambda n_rows: self._buffers(n_rows, scratch),
-            min(step, most, n_samples),
+            aligned(min(step, most, n_samples)),
         )
         arrived = [cuda.Event(disable_timing=True) for _ in range(2)]
         used = [cuda.Event(disable_timing=True) for _ in range(2)]

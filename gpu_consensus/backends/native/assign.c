@@ -13,7 +13,12 @@
 #define SUM_CODE uint16_t
 #include "sum_rows.h"
 
-enum { LANES = GPC_VECTOR / 4 };
+enum {
+    LANES = GPC_VECTOR / 4,
+    LOOK = 64,  /* objects that tell whether labels are missing */
+    SPARSE = 2, /* labels to one that is present, from which on missing ones pay */
+    LONGEST = 2048 /* objects of a tile */
+};
 
 static void sum_tile(const gpc_labels* labels, const float* table, int64_t width,
                      int64_t size, float* sums) {
@@ -25,11 +30,76 @@ static void sum_tile(const gpc_labels* labels, const float* table, int64_t width
                        labels->n_partitions, table, width, size, sums);
 }
 
-/* one multiplication and one addition for every score, never fused */
-static void add_row_term(const gpc_labels* labels, const gpc_scoring* scoring,
-                         int64_t size, int64_t first, float* scores, float* factors) {
+/* Whether most of the labels are missing, by a look at the first objects of a tile. */
+static int is_sparse(const gpc_labels* labels, int64_t size) {
+    const int64_t looked = gpc_min(LOOK, size);
+    int64_t present = 0;
+    for (int64_t i = 0; i < labels->n_partitions; ++i) {
+        const void* line = gpc_codes_at(labels->codes, labels->code_size,
+                                        i * labels->stride);
+        const int64_t missing = labels->offsets[i + 1] - labels->offsets[i] - 1;
+        for (int64_t t = 0; t < looked; ++t)
+            present += gpc_code(line, labels->code_size, t) != missing;
+    }
+    return SPARSE * present < looked * labels->n_partitions;
+}
+
+/* Whether the rows of missing labels are 0: then they need not be added. */
+static int adds_nothing(const gpc_labels* labels, const float* table, int64_t width) {
+    int differ = 0;
+    for (int64_t i = 0; table && i < labels->n_partitions; ++i) {
+        const float* row = table + (labels->offsets[i + 1] - 1) * width;
+        for (int64_t c = 0; c < width; ++c) differ |= row[c] != 0.0f;
+    }
+    return !differ;
+}
+
+GPC_INLINE void add_row(const float* row, int64_t width, float* sum) {
+    for (int64_t c = 0; c < width; c += LANES)
+        *(gpc_floats*)(sum + c) += *(const gpc_floats*)(row + c);
+}
+
+/* As sum_tile for labels of which most are missing, and for two tables at once: the
+   objects that a partition labels are listed, and only their rows are added. */
+GPC_INLINE void sum_listed(const gpc_labels* labels, const int64_t code_size,
+                           const gpc_scoring* scoring, int64_t size, float* sums,
+                           float* factors, uint16_t* list) {
     const int64_t width = scoring->width;
-    if (scoring->row_table) sum_tile(labels, scoring->row_table, width, size, factors);
+    for (int64_t i = 0; i < labels->n_partitions; ++i) {
+        const void* line = gpc_codes_at(labels->codes, code_size, i * labels->stride);
+        const int64_t missing = labels->offsets[i + 1] - labels->offsets[i] - 1;
+        const int64_t top = labels->offsets[i] * width;
+        int64_t present = 0;
+        for (int64_t t = 0; t < size; ++t) {
+            list[present] = (uint16_t)t;
+            present += gpc_code(line, code_size, t) != missing;
+        }
+        for (int64_t x = 0; x < present; ++x) {
+            const int64_t t = list[x];
+            const int64_t row = top + gpc_code(line, code_size, t) * width;
+            add_row(scoring->table + row, width, sums + t * width);
+            if (factors)
+                add_row(scoring->row_table + row, width, factors + t * width);
+        }
+    }
+}
+
+static void sum_sparse_tile(const gpc_labels* labels, const gpc_scoring* scoring,
+                            int64_t size, float* sums, float* factors, uint16_t* list) {
+    const size_t bytes = (size_t)(size * scoring->width) * sizeof(float);
+    memset(sums, 0, bytes);
+    if (!scoring->row_table) factors = NULL;
+    if (factors) memset(factors, 0, bytes);
+    if (labels->code_size == 1)
+        sum_listed(labels, 1, scoring, size, sums, factors, list);
+    else
+        sum_listed(labels, 2, scoring, size, sums, factors, list);
+}
+
+/* one multiplication and one addition for every score, never fused */
+static void add_row_term(const gpc_scoring* scoring, int64_t size, int64_t first,
+                         float* scores, const float* factors) {
+    const int64_t width = scoring->width;
     for (int64_t t = 0; t < size; ++t) {
         const float weight = scoring->row_weight[first + t];
         const float* factor =
@@ -123,12 +193,18 @@ static void place_own(const gpc_scoring* scoring, int64_t size, int64_t first,
 }
 
 static void assign_tile(const gpc_labels* labels, const gpc_scoring* scoring,
-                        int64_t size, int64_t first, float* scratch) {
+                        int may_skip, int64_t size, int64_t first, float* scratch,
+                        uint16_t* list) {
     const int64_t width = scoring->width;
-    sum_tile(labels, scoring->table, width, size, scratch);
-    if (scoring->row_weight)
-        add_row_term(labels, scoring, size, first, scratch,
-                     scratch + (size + 1) * width);
+    float* factors = scratch + (size + 1) * width;
+    if (may_skip && is_sparse(labels, size)) {
+        sum_sparse_tile(labels, scoring, size, scratch, factors, list);
+    } else {
+        sum_tile(labels, scoring->table, width, size, scratch);
+        if (scoring->row_table)
+            sum_tile(labels, scoring->row_table, width, size, factors);
+    }
+    if (scoring->row_weight) add_row_term(scoring, size, first, scratch, factors);
     if (scoring->own) place_own(scoring, size, first, scratch);
     if (scoring->n_restarts == 1) {
         for (int64_t t = 0; t < size; ++t)
@@ -146,7 +222,7 @@ static int64_t tile_of(int64_t width, int64_t n_rows) {
 
 /* Bytes of scratch that gpc_assign needs. */
 GPC_API int64_t gpc_assign_scratch(int64_t width, int64_t n_rows) {
-    return 8 * (tile_of(width, n_rows) + 1) * width;
+    return 8 * (tile_of(width, n_rows) + 1) * width + 2 * LONGEST;
 }
 
 /* Assign objects begin .. end - 1.
@@ -166,9 +242,13 @@ GPC_API void gpc_assign(const void* codes, int64_t code_size, int64_t stride,
         assignment, cluster_size, line,    best,       gap,   own,        price};
     gpc_labels labels = {codes, code_size, stride, offsets, n_partitions};
     const int64_t tile = tile_of(width, offsets[n_partitions]);
+    const int may_skip = adds_nothing(&labels, table, width) &&
+                         adds_nothing(&labels, row_table, width);
+    uint16_t* list = (uint16_t*)(void*)(scratch + 2 * (tile + 1) * width);
     for (int64_t first = begin; first < end; first += tile) {
         labels.codes = gpc_codes_at(codes, code_size, first);
-        assign_tile(&labels, &scoring, gpc_min(tile, end - first), first, scratch);
+        assign_tile(&labels, &scoring, may_skip, gpc_min(tile, end - first), first,
+                    scratch, list);
     }
 }
 

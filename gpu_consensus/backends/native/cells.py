@@ -83,7 +83,7 @@ def settle_cells(
     merged = np.empty((given.n_rows, n_clusters), dtype=np.int64)
     memory, place = scratch(
         call.settle_cells_scratch(
-            given.n_cells, given.n_rows, given.n_partitions, n_clusters
+            given.kind, given.n_cells, given.n_rows, given.n_partitions, n_clusters
         )
     )
     done = call.settle_cells(

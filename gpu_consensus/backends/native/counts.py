@@ -1,4 +1,4 @@
-"""Counts of labels by cluster: count.c and soft_count.c."""
+"""Counts of labels by cluster: count_rows.c, count.c and soft_count.c."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_consensus.backends.native.layout import (
+    Lines,
     address,
+    blank_table,
     check_array,
     check_codes,
     dense,
@@ -25,6 +27,9 @@ from gpu_consensus.backends.protocol import (
 
 _VECTOR = 64  # bytes, of the widest registers
 _MOST_BYTES = 255  # clusters whose names are bytes
+_SIDE = 16  # restarts that are counted side by side: SIDE of count_rows.c
+_PACKED = 1 << 17  # objects whose clusters are packed together
+_STEP_COST = 1.5  # of a single step, in vectors of a row: measured
 
 
 def count(
@@ -69,72 +74,116 @@ def count(
         n_restarts,
         n_clusters,
     )
-    additions, objects = _moves(call, n_threads, moves, n_samples)
-    if not additions:
+    by_rows = n_samples * (1 + -(-n_restarts * n_clusters // _VECTOR))
+    by_rows *= 1 if old is None else 2
+    one_by_one = _moves(call, n_threads, moves, n_samples)
+    if not one_by_one:
         return
     given = (found.address, found.itemsize, found.stride, address(offsets))
-    _step(call, n_threads, given, offsets, moves, n_samples, out, additions, objects)
+    if n_clusters <= _MOST_BYTES and by_rows < _STEP_COST * one_by_one:
+        if old is not None:
+            _add_rows(call, n_threads, found, offsets, old, out, -1)
+        _add_rows(call, n_threads, found, offsets, new, out, 1)
+    else:
+
+        def step(first: int, last: int) -> None:
+            memory, place = scratch(call.count_each_scratch(n_restarts, n_clusters))
+            call.count_each(*given, first, last, n_samples, *moves, address(out), place)
+            del memory
+
+        work = one_by_one * n_partitions
+        over(step, n_partitions, work, n_threads, parts=1)
     if heavy is None:
         return
 
+    room = call.count_each_scratch(n_restarts, n_clusters)
+
     def add_absent(first: int, last: int) -> None:
-        call.count_absent(
-            *given, first, last, n_samples, *moves, address(heavy), address(absent)
-        )
+        memory, place = scratch(room)
+        both = (address(heavy), address(absent), place)
+        call.count_absent(*given, first, last, n_samples, *moves, *both)
+        del memory
 
-    size_of = n_partitions * n_samples
-    over(add_absent, n_partitions, size_of, n_threads, parts=1)
+    over(add_absent, n_partitions, one_by_one * n_partitions, n_threads, parts=1)
 
 
-def _moves(
-    call: Any, n_threads: int, moves: tuple[Any, ...], n_samples: int
-) -> tuple[int, int]:
-    """Return how many steps of a count a partition sees, and objects that move."""
-    found: list[npt.NDArray[np.int64]] = []
+def _moves(call: Any, n_threads: int, moves: tuple[Any, ...], n_samples: int) -> int:
+    """Return how many counts of a partition change by one."""
+    found: list[int] = []
 
     def look(begin: int, end: int) -> None:
-        part = np.zeros(2, dtype=np.int64)
-        found.append(part)
-        call.count_moves(*moves, begin, end, address(part))
+        found.append(call.count_moves(*moves, begin, end))
 
     work = n_samples * int(moves[5]) // 16
     over(look, n_samples, work, n_threads, parts=1)
-    additions, objects = np.sum(found, axis=0).tolist()
-    return additions, objects
+    return sum(found)
 
 
-def _step(
+def _add_rows(
     call: Any,
     n_threads: int,
-    given: tuple[Any, ...],
+    codes: Lines,
     offsets: Offsets,
-    moves: tuple[Any, ...],
-    n_samples: int,
+    assignment: Lines,
     out: Counts,
-    additions: int,
-    objects: int,
+    sign: int,
 ) -> None:
-    """Bring counts from one assignment to another, whichever way is quicker."""
-    n_partitions = len(offsets) - 1
+    """Add all objects to the counts, or take them away, all restarts side by side."""
+    n_partitions, n_samples = codes.shape
     n_restarts, n_clusters = out.shape[1:]
-    vectors = -(-n_restarts * n_clusters // _VECTOR)
-    by_rows = objects * n_partitions * (1 + vectors) + out.size // 4
-    one_by_one = additions * n_partitions
-    rows = n_clusters <= _MOST_BYTES and by_rows < one_by_one
+    most_rows = int(np.diff(offsets).max())
+    packed = blank_table(min(n_samples, _PACKED), _SIDE, np.uint8, make=np.empty)
+    for begin in range(0, n_samples, _PACKED):
+        number = min(_PACKED, n_samples - begin)
+        for q in range(0, n_restarts, _SIDE):
+            side = min(_SIDE, n_restarts - q)
+            size = assignment.itemsize
+            lines_at = assignment.address + (q * assignment.stride + begin) * size
 
-    def step(first: int, last: int) -> None:
-        if rows:
-            n_rows = int(offsets[last] - offsets[first])
-            room = call.count_rows_scratch(n_rows, n_restarts, n_clusters)
-            kernel = call.count_rows
-        else:
-            room, kernel = call.count_each_scratch(), call.count_each
-        memory, place = scratch(room)
-        kernel(*given, first, last, n_samples, *moves, address(out), place)
-        del memory
+            def pack(
+                first: int, last: int, place: int = lines_at, side: int = side
+            ) -> None:
+                call.pack_clusters(
+                    place,
+                    assignment.stride,
+                    assignment.itemsize,
+                    side,
+                    first,
+                    last,
+                    address(packed),
+                )
 
-    work = min(by_rows, one_by_one)
-    over(step, n_partitions, work, n_threads, parts=1)
+            def add(
+                first: int,
+                last: int,
+                begin: int = begin,
+                number: int = number,
+                q: int = q,
+                side: int = side,
+            ) -> None:
+                room = call.count_rows_scratch(most_rows, side, n_clusters)
+                memory, place = scratch(room)
+                call.count_rows(
+                    codes.address + begin * codes.itemsize,
+                    codes.itemsize,
+                    codes.stride,
+                    address(offsets),
+                    first,
+                    last,
+                    number,
+                    address(packed),
+                    side,
+                    n_clusters,
+                    sign,
+                    address(out) + 8 * q * n_clusters,
+                    n_restarts * n_clusters,
+                    place,
+                )
+                del memory
+
+            over(pack, number, number * side, n_threads, parts=1)
+            work = number * n_partitions * (1 + side * n_clusters // _VECTOR)
+            over(add, n_partitions, work, n_threads)
 
 
 def soft_count(

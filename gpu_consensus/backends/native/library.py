@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 8
+ABI = 9
 """What the signatures below belong to: ``GPC_ABI`` of native.h."""
 FOLDER = Path(__file__).parent
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -31,12 +31,13 @@ _SIGNATURES = {
     "screen_table_scratch": ("i", "ii"),
     "screen_apart": ("v", "piiiiiipi"),
     "screen_scratch": ("i", "iiiiiiiiii"),
-    "count_moves": ("v", "pipiiiiiip"),
-    "count_rows": ("v", "piipiiipipiiiipp"),
+    "count_moves": ("i", "pipiiiiii"),
+    "pack_clusters": ("v", "piiiiip"),
+    "count_rows": ("v", "piipiiipiiipip"),
     "count_rows_scratch": ("i", "iii"),
     "count_each": ("v", "piipiiipipiiiipp"),
-    "count_each_scratch": ("i", ""),
-    "count_absent": ("v", "piipiiipipiiiipp"),
+    "count_each_scratch": ("i", "ii"),
+    "count_absent": ("v", "piipiiipipiiiippp"),
     "table": ("v", "ipppppiiiiipip"),
     "table_scratch": ("i", "i"),
     "label_sums": ("v", "pippiippppp"),
@@ -55,7 +56,7 @@ _SIGNATURES = {
     "merge_cells": ("i", "ipiipippipipp"),
     "merge_cells_scratch": ("i", "iiii"),
     "settle_cells": ("i", "ipiipippipiippp"),
-    "settle_cells_scratch": ("i", "iiii"),
+    "settle_cells_scratch": ("i", "iiiii"),
     "tilo_sweep": ("i", "pippppip"),
     "kmeans_nearest": ("v", "ipipiiiipp"),
     "kmeans_nearest_scratch": ("i", "iii"),

@@ -14,8 +14,6 @@
    within a partition are those of whole numbers, and partitions are added in order. */
 #include "cells.h"
 
-enum { MOST_PRODUCTS = 1 << 23 }; /* that are kept: 64 MB */
-
 typedef struct {
     int64_t kind;
     int64_t* products; /* (M, r, M), or NULL */
@@ -189,75 +187,43 @@ static void join(const cells* all, int64_t x, int64_t y, int32_t* spare) {
     }
 }
 
-/* Add the products of the cells that have label s of partition i, a < b; row (M). */
-static void add_products(const cells* all, int64_t i, const int32_t* restrict row,
-                         const int32_t* owner, int32_t number) {
-    const int64_t n_cells = all->n_cells, r = all->n_partitions;
-    for (int32_t t = 0; t < number; ++t) {
-        const int32_t a = owner[t];
-        const int64_t own = row[a];
-        int64_t* restrict sums = all->products + (a * r + i) * n_cells;
-        if (2 * number > n_cells)
-            for (int64_t b = a + 1; b < n_cells; ++b) sums[b] += own * row[b];
-        else
-            for (int32_t u = t + 1; u < number; ++u)
-                sums[owner[u]] += own * row[owner[u]];
-    }
-}
-
 /* Take the counts in; return 0 if one is negative or a partition has too many. */
 static int take_counts(const cells* all, const int64_t* counts, int64_t line,
                        int64_t most) {
     const int64_t n_cells = all->n_cells, r = all->n_partitions;
     memset(all->sizes, 0, (size_t)(n_cells * r) * 8);
-    if (all->products)
-        memset(all->products, 0, (size_t)(n_cells * n_cells * r) * 8);
-    else
-        memset(all->n_labels, 0, (size_t)n_cells * 8);
+    memset(all->n_labels, 0, (size_t)n_cells * 8);
     for (int64_t i = 0; i < r; ++i) {
         int64_t members = 0, *sizes = all->sizes + i * n_cells;
         for (int64_t s = all->offsets[i]; s < all->offsets[i + 1]; ++s) {
-            const int64_t place = all->products ? 0 : s * n_cells;
-            int32_t *row = all->counts + place, *owner = all->owners + place;
+            int32_t *row = all->counts + s * n_cells, *owner = all->owners + s * n_cells;
             const int64_t* given = counts + s * line;
             const int missing = s == all->offsets[i + 1] - 1;
+            const int64_t found = members_of(given, line, n_cells, most);
+            if (found < 0 || (members += found) > most) return 0;
             int32_t number = 0;
             for (int64_t a = 0; a < n_cells; ++a) {
-                const int64_t n = given[a];
-                if (n < 0 || n > most - members) return 0;
-                members += n;
-                row[a] = missing ? 0 : (int32_t)n;
+                row[a] = missing ? 0 : (int32_t)given[a];
                 owner[number] = (int32_t)a;
                 number += row[a] != 0;
             }
             for (int32_t t = 0; t < number; ++t) {
                 const int64_t a = owner[t], n = row[a];
                 sizes[a] += all->kind == ENTROPY ? n : n * n;
-                if (!all->products)
-                    all->labels[a * all->n_rows + all->n_labels[a]++] = (int32_t)s;
+                all->labels[a * all->n_rows + all->n_labels[a]++] = (int32_t)s;
             }
-            if (all->products)
-                add_products(all, i, row, owner, number);
-            else
-                all->n_owners[s] = number, all->passed[s] = 0;
+            all->n_owners[s] = number, all->passed[s] = 0;
         }
-        for (int64_t a = 0; a < n_cells && all->kind != ENTROPY; ++a)
-            set_total(all, i, a);
     }
     return 1;
-}
-
-static int64_t n_products(int64_t kind, int64_t n_cells, int64_t n_partitions) {
-    const int64_t number = n_cells * n_cells * n_partitions;
-    return kind != ENTROPY && number <= MOST_PRODUCTS ? number : 0;
 }
 
 /* Bytes of scratch that gpc_merge_cells needs. */
 GPC_API int64_t gpc_merge_cells_scratch(int64_t kind, int64_t n_cells, int64_t n_rows,
                                         int64_t n_partitions) {
     const int64_t products = n_products(kind, n_cells, n_partitions);
-    const int64_t lists =
-        products ? 8 * products + 8 * n_cells : 12 * n_cells * n_rows + 12 * n_rows;
+    const int64_t lists = products ? 8 * products + block_room(n_cells)
+                                   : 12 * n_cells * n_rows + 12 * n_rows;
     return 8 * n_cells * (n_cells + 3) + 16 * n_cells * n_partitions + lists;
 }
 
@@ -291,9 +257,14 @@ GPC_API int64_t gpc_merge_cells(int64_t kind, const int64_t* counts, int64_t lin
     all.n_labels = all.shared + n_cells;
     int32_t* spare = NULL;
     if (products) {
-        all.products = all.n_labels + n_cells;
-        all.counts = (int32_t*)(void*)(all.products + products);
-        all.owners = all.counts + n_cells;
+        double* block = (double*)(void*)(all.n_labels + n_cells);
+        all.products = all.n_labels + n_cells + block_room(n_cells) / 8;
+        if (!multiply_cells(counts, line, n_cells, offsets, r, most / 2, block,
+                            all.products))
+            return 0;
+        for (int64_t i = 0; i < r; ++i)
+            for (int64_t a = 0; a < n_cells; ++a)
+                all.sizes[i * n_cells + a] = all.products[(a * r + i) * n_cells + a];
     } else {
         all.counts = (int32_t*)(void*)(all.n_labels + n_cells);
         all.owners = all.counts + n_cells * n_rows;
@@ -301,18 +272,14 @@ GPC_API int64_t gpc_merge_cells(int64_t kind, const int64_t* counts, int64_t lin
         all.n_owners = all.labels + n_cells * n_rows;
         all.passed = all.n_owners + n_rows;
         spare = all.passed + n_rows;
+        if (!take_counts(&all, counts, line, most / 2)) return 0;
     }
-    if (!take_counts(&all, counts, line, most / 2)) return 0;
+    for (int64_t i = 0; i < r && kind != ENTROPY; ++i)
+        for (int64_t a = 0; a < n_cells; ++a) set_total(&all, i, a);
     for (int64_t a = 0; a < n_cells; ++a) {
         name[a] = a;
         price(&all, 1, a, costs + a * n_cells);
     }
-    if (products)
-        for (int64_t a = 0; a < n_cells; ++a)
-            for (int64_t b = a + 1; b < n_cells; ++b)
-                for (int64_t i = 0; i < r; ++i)
-                    all.products[(b * r + i) * n_cells + a] =
-                        all.products[(a * r + i) * n_cells + b];
     for (int64_t left = n_cells; left > n_clusters; --left) {
         int64_t x = -1, y = -1;
         for (int64_t a = 0; a < n_cells; ++a) {

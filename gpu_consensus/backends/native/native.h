@@ -43,12 +43,14 @@
    bit. No multiplication is fused with an addition (-ffp-contract=off).
 
    `count` does the reverse: every object adds a row of steps to the rows of its labels.
-   Integers do not mind their order. The clusters of an object in 16 restarts are one
-   row of 16 bytes; a shuffle and a comparison make its row of steps, so that only
-   totals are read and written: rows of 8 bits, which stay in the first-level cache
-   while a tile of objects passes. When 127 objects have seen a row it is added to sums
-   of 16 bits, and these to the 64-bit counts in the end. Where few objects move, or
-   clusters are many, single steps are cheaper than rows.
+   Integers do not mind their order. The clusters of an object in 16 restarts are packed
+   into 16 bytes; a shuffle and a comparison make its row of steps, so that only totals
+   are read and written: rows of 8 bits. One partition takes all objects before the
+   next, for its totals fit the first-level cache, and its counts of 64 bits, which a
+   row is added to when 255 objects have seen it, the second-level one. Where few
+   objects move, or clusters are many, single steps are cheaper than rows: they are
+   listed, many at a time, for every list touches all counts, and those of one restart
+   follow one another, so that its columns stay in a cache.
 */
 #ifndef GPC_NATIVE_H
 #define GPC_NATIVE_H
@@ -56,7 +58,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define GPC_ABI 8 /* raised by every change of a signature or a layout */
+#define GPC_ABI 9 /* raised by every change of a signature or a layout */
 
 #if defined(_WIN32)
 #define GPC_API __declspec(dllexport)

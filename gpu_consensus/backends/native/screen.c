@@ -6,9 +6,11 @@
    lookups has a unit of its own, a power of two times that of the restart: the unit
    grows with the largest T' of a partition, so that all 8 bits are used. Whole numbers
    may be added in any order: lookups with the largest units come first, and their sums
-   are shifted up when the unit falls. In 16 bits all units are 1: entries are as fine
-   as sums of 16 bits allow, and a few times as many objects are decided as in 8. Two
-   partitions of few labels share one lookup, whose rows are the pairs of their labels.
+   are shifted up when the unit falls. In 16 bits all units are 1, and entries and sums
+   stay at 65535 once they reach it: the unit is as fine as the sums of winners allow,
+   not those of any cluster, and tens of times fewer objects than in 8 are left in
+   doubt. Two partitions of few labels share one lookup, whose rows are the pairs of
+   their labels.
 
    The bound
    ---------
@@ -27,17 +29,19 @@
       c_v = c 2^-e_v, exact in float32. Before truncation at most four operations err by
       a factor of 1 +- u each, and c_v T'_vk < 255, so that
       |2^e_v t_vk - c T'_vk| <= 2^e_v (1/2 + d) with d = 5 u 256 < 0.0001. In 16 bits
-      c T'_vk < 65536, and d = 5 u 65536 < 0.02.
+      numbers above 65535 become 65535; of others d = 5 u 65536 < 0.02.
    4. No overflow. Let M_v be the largest T'_v over labels and clusters, for two
       partitions the sum of theirs. In 8 bits e_v is such that c_v M_v <= 254, and
       t_vk <= 255. With E = sum_v 2^e_v and c sum_v M_v + (1/2 + d) E <= 65535, any sum
       over v of 2^e_v t_vk fits 16 bits, and so does any part of it: sums are those of
       whole numbers. (A shift of sums of lookups with larger units is such a part.)
-   5. So t_k, the sum of 2^e_v t_vk, obeys |t_k - c S'_k| <= (1/2 + d) E.
+   5. So t_k, the sum of 2^e_v t_vk, obeys |t_k - c S'_k| <= (1/2 + d) E. In 16 bits a
+      sum below 65535 has no entry that was cut, and the same holds of it; any other is
+      too small at most: t_k - c S'_k <= (1/2 + d) E.
    6. Let h have the lowest t, and let k have t_k - t_h >= D > (1 + 2 d) E + 2 c B. Then
-      c (S_k - S_h) >= D - (1 + 2 d) E > 2 c B: S_k - S_h > 2 B, hence s_k > s_h by 1.:
-      k is not the winner, nor a tie. Who is left, all k with t_k - t_h < D, holds the
-      winner and its ties; where that is h alone, it is h.
+      t_h < 65535, c (S_k - S_h) >= D - (1 + 2 d) E > 2 c B: S_k - S_h > 2 B, hence
+      s_k > s_h by 1.: k is not the winner, nor a tie. Who is left, all k with
+      t_k - t_h < D, holds the winner and its ties; where that is h alone, it is h.
 
    Two values. Where all entries of a restart are 0 or one v > 0, as in tables of votes
    and of single objects, s_k is v added m_k times, whatever the places of the zeros:
@@ -79,6 +83,22 @@ GPC_INLINE gpc_words same_words(const uint16_t* place) {
     return *(const gpc_words*)place;
 }
 
+/* sums that stay at 65535 */
+GPC_INLINE gpc_words add_up(gpc_words a, gpc_words b) {
+#if GPC_VECTOR == 64
+    return (gpc_words)_mm512_adds_epu16((__m512i)a, (__m512i)b);
+#elif GPC_VECTOR == 32
+    return (gpc_words)_mm256_adds_epu16((__m256i)a, (__m256i)b);
+#elif defined(__SSE4_1__)
+    return (gpc_words)_mm_adds_epu16((__m128i)a, (__m128i)b);
+#elif defined(__ARM_NEON)
+    return (gpc_words)vqaddq_u16((uint16x8_t)a, (uint16x8_t)b);
+#else
+    const gpc_words sum = a + b;
+    return sum | (gpc_words)(sum < a);
+#endif
+}
+
 #define SUM_NAME byte
 #define SUM_NUMBER uint16_t
 #define SUM_VECTOR gpc_words
@@ -92,6 +112,7 @@ GPC_INLINE gpc_words same_words(const uint16_t* place) {
 #define SUM_VECTOR gpc_words
 #define SUM_ENTRY uint16_t
 #define SUM_LOAD same_words
+#define SUM_ADD add_up
 #define SUM_CODE uint16_t
 #include "sum_rows.h"
 
@@ -139,31 +160,50 @@ typedef struct {
     int64_t number;
 } gpc_lookups;
 
-/* Write the clusters of one object in a vector of restarts from q on, and note those in
-   doubt. */
-GPC_INLINE void decide_restarts(const gpc_scoring* scoring, const uint16_t* sums,
+GPC_INLINE int any_of(words mask) {
+    uint64_t parts[sizeof mask / 8], any = 0;
+    memcpy(parts, &mask, sizeof mask);
+    for (size_t x = 0; x < sizeof mask / 8; ++x) any |= parts[x];
+    return any != 0;
+}
+
+/* Write the clusters of objects from l on in a vector of restarts from q on, and note
+   those in doubt. */
+GPC_INLINE void decide_restarts(const gpc_scoring* scoring, const int64_t cluster_size,
+                                const uint16_t* sums, int64_t small_width,
                                 const uint16_t* distance, int64_t q, int64_t l,
-                                doubts* list) {
-    const int64_t n_restarts = scoring->n_restarts;
-    const uint16_t* column = sums + q;
-    words low = *(const words*)column;
-    words second = (words){0} + (uint16_t)65535, winner = {0};
-    words name = {0};
-    for (int64_t k = 1; k < scoring->n_clusters; ++k) {
-        column += n_restarts;
-        name += 1;
-        const words here = *(const words*)column;
-        const words best = lower(low, here);
-        second = lower(second, higher(here, low));
-        winner = ((words)(best != low) & name) | ((words)(best == low) & winner);
-        low = best;
-    }
+                                int64_t size, doubts* list) {
+    const int64_t n_restarts = scoring->n_restarts, n_clusters = scoring->n_clusters;
     const int64_t lanes = gpc_min(LANES, n_restarts - q);
-    for (int64_t x = 0; x < lanes; ++x) {
-        gpc_set_cluster(scoring->assignment, scoring->cluster_size,
-                        (q + x) * scoring->line + l, winner[x]);
-        if (second[x] - low[x] < distance[q + x])
-            note(list, sums, q + x, l, low[x], distance[q + x]);
+    uint16_t margins[LANES] = {0}, winners[LANES], lows[LANES];
+    memcpy(margins, distance + q, (size_t)lanes * 2);
+    const words margin = *(const words*)margins;
+    for (int64_t t = 0; t < size; ++t) {
+        const uint16_t* column = sums + t * small_width + q;
+        words low = *(const words*)column;
+        words second = (words){0} + (uint16_t)65535, winner = {0}, name = {0};
+        for (int64_t k = 1; k < n_clusters; ++k) {
+            column += n_restarts;
+            name += 1;
+            const words here = *(const words*)column;
+            const words best = lower(low, here);
+            second = lower(second, higher(here, low));
+            const words same = (words)(best == low);
+            winner = (same & winner) | (~same & name);
+            low = best;
+        }
+        *(words*)winners = winner;
+        for (int64_t x = 0; x < lanes; ++x)
+            gpc_set_cluster(scoring->assignment, cluster_size,
+                            (q + x) * scoring->line + l + t, winners[x]);
+        const words gap = second - low;
+        const words doubt = (words)(gap < margin);
+        if (__builtin_expect(!any_of(doubt), 1)) continue;
+        *(words*)winners = doubt;
+        *(words*)lows = low;
+        for (int64_t x = 0; x < lanes; ++x)
+            if (winners[x])
+                note(list, sums + t * small_width, q + x, l + t, lows[x], margins[x]);
     }
 }
 
@@ -330,14 +370,20 @@ GPC_API void gpc_assign_screened(
         gpc_labels here = labels;
         here.codes = gpc_codes_at(codes, code_size, done);
         sum_tile(&here, &lookups, size, looked, tile + 32, sums);
-        const uint16_t* own = sums;
-        for (int64_t last = done + size; done < last; ++done, own += small_width) {
-            if (n_restarts == 1)
-                decide_one(&scoring, own, distance[0], padding, done, &list);
-            else
-                for (int64_t q = 0; q < n_restarts; q += LANES)
-                    decide_restarts(&scoring, own, distance, q, done, &list);
-        }
+        if (n_restarts == 1)
+            for (int64_t t = 0; t < size; ++t)
+                decide_one(&scoring, sums + t * small_width, distance[0], padding,
+                           done + t, &list);
+        else
+            for (int64_t q = 0; q < n_restarts; q += LANES)
+                if (cluster_size == 1)
+                    decide_restarts(&scoring, 1, sums, small_width, distance, q, done,
+                                    size, &list);
+                else
+                    decide_restarts(&scoring, cluster_size, sums, small_width, distance,
+                                    q, done, size, &list);
+        keep_labels(&list);
+        done += size;
         bears = (double)list.total <
                 bearable * (double)(done - begin) + 2.0 * (double)DOUBTS;
     }

@@ -84,11 +84,12 @@ GPC_INLINE void round_row(const float* restrict above, const float* restrict oth
                           const int64_t entry_size, void* target) {
     for (int64_t c = 0; c < width; c += GPC_LANES)
         for (int64_t x = c; x < c + GPC_LANES; ++x) {
-            const int32_t number = (int32_t)((above[x] + other[x]) * by[x] + 0.5f);
+            const float rounded = (above[x] + other[x]) * by[x] + 0.5f;
             if (entry_size == 1)
-                ((uint8_t*)target)[x] = (uint8_t)number;
+                ((uint8_t*)target)[x] = (uint8_t)(int32_t)rounded;
             else
-                ((uint16_t*)target)[x] = (uint16_t)number;
+                ((uint16_t*)target)[x] =
+                    (uint16_t)(int32_t)(rounded < 65535.0f ? rounded : 65535.0f);
         }
 }
 

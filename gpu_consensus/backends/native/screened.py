@@ -13,12 +13,17 @@ from gpu_consensus.backends.native.layout import (
     address,
     lookups,
 )
+from gpu_consensus.backends.native.rounding import fill_screen
 from gpu_consensus.backends.native.screening import (
     CLUSTERS_IN_DOUBT,
     PROBE,
+    Bounds,
     Lookups,
-    fill_screen,
-    plan_screen,
+    bound_table,
+    has_room,
+    mostly_missing,
+    plan_exact,
+    plan_rounded,
     share_lookups,
     worth_screening,
 )
@@ -28,6 +33,7 @@ from gpu_consensus.backends.protocol import (
     Offsets,
 )
 
+_REACHED = 128  # objects that tell how far the scores of winners reach
 _MOST_PAUSE = 7  # calls without screening where it did not pay: 0, 0, 1, 3, then 7
 
 
@@ -69,18 +75,26 @@ class Screening:
         if self.pause:
             self.pause -= 1
             return 0
+        if mostly_missing(codes.array, offsets):
+            return 0
         _, n_restarts, n_clusters = shape
         if self._shared is None or self._shared[0] is not offsets:
             self._shared = offsets, share_lookups(offsets, n_samples)
-        plans = plan_screen(
-            call, rows, offsets, self._shared[1], n_restarts, n_clusters, n_threads
-        )
-        if not plans:
+        shared = self._shared[1]
+        bounds = bound_table(call, rows, offsets, n_restarts, n_clusters, n_threads)
+        if not has_room(bounds, shared):
             return 0
-        begin, plan = 0, plans[0]
-        if plan.distance.any():
+        begin, settles_apart = 0, False
+        plan = plan_exact(rows, bounds, shared, n_clusters)
+        if plan is None:
             begin = PROBE
-            gaps = _probe(call, n_threads, codes, offsets, rows, shape, assignment)
+            gaps, reach = _probe(
+                call, n_threads, codes, offsets, rows, shape, assignment, bounds
+            )
+            plans = plan_rounded(bounds, shared, reach, n_clusters)
+            if not plans:
+                self.screened, self.undecided = 0, 0
+                return PROBE
             doubts = [
                 int((gaps * x.scale[:, None] < x.distance[:, None]).sum())
                 for x in plans
@@ -96,8 +110,12 @@ class Screening:
                 self._failures += 1
                 self.screened, self.undecided = PROBE, doubts[best]
                 return PROBE
+            total = doubts[best] / PROBE * n_samples
+            settles_apart = plan.settles_apart(n_clusters, total)
         self._failures = 0
-        screen = fill_screen(call, rows, offsets, plan, n_clusters, n_threads)
+        screen = fill_screen(
+            call, rows, offsets, plan, n_clusters, n_threads, settles_apart
+        )
         width, n_lookups = rows.shape[1], len(screen.parts)
         n_rows, small_width = screen.small.shape
         apart_width = 0 if screen.apart is None else screen.apart.shape[2]
@@ -171,11 +189,16 @@ def _probe(
     rows: Array,
     shape: tuple[int, ...],
     assignment: Assignment,
-) -> npt.NDArray[np.float32]:
-    """Assign the first objects in float32; return how far the next cluster is."""
+    bounds: Bounds,
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
+    """Assign the first objects in float32.
+
+    Returns how far the next cluster is, (R, PROBE), and how far the scores of winners
+    are above the sums of the least entries, (R,), as some of them tell.
+    """
     _, n_restarts, n_clusters = shape
     found = np.empty((n_restarts, PROBE), dtype=assignment.dtype)
-    gaps = np.empty((n_restarts, PROBE), dtype=np.float32)
+    gaps, scores = np.empty((2, n_restarts, PROBE), dtype=np.float32)
     room = call.assign_scratch(rows.shape[1], len(rows))
 
     def some(first: int, last: int) -> None:
@@ -198,7 +221,7 @@ def _probe(
             address(found),
             found.itemsize,
             PROBE,
-            None,
+            address(scores),
             address(gaps),
             None,
             None,
@@ -209,4 +232,6 @@ def _probe(
     work = PROBE * codes.shape[0] * n_restarts * n_clusters // 4
     over(some, PROBE, work, n_threads, parts=1)
     assignment[:, :PROBE] = found
-    return gaps
+    few = codes.array[:, :_REACHED] + offsets[:-1, None]
+    least = bounds.lowest[few].sum(axis=0, dtype=np.float64).T
+    return gaps, (scores[:, :_REACHED] - least).max(axis=1)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.native.layout import LANES, Array, address, blank_table
-from gpu_consensus.backends.native.threads import over, scratch
+from gpu_consensus.backends.native.layout import LANES, Array, address
+from gpu_consensus.backends.native.threads import over
 
 MOST_PARTITIONS = 4096
 """More have sums too coarse to decide anything."""
@@ -22,12 +22,16 @@ CLUSTERS_IN_DOUBT = 2.5
 """How many clusters a restart in doubt has, about."""
 PROBE = 2048
 """Objects that tell whether screening pays; fewer are not screened at all."""
-_SHARED_ROWS = 256  # of a lookup that two partitions share: they stay in a cache
+_LOOK = 256  # objects that tell whether most labels are missing
+SHARED_ROWS = 256  # of a lookup that two partitions share: they stay in a cache
 _REACH = 65536 * 8  # bytes of a lookup that codes of 16 bits can name: GPC_STEP
 _ROUNDING = {1: 1.0002, 2: 1.04}  # 1 + 2 d of screen.c, by bytes of an entry
-_COST = {1: 0.55, 2: 0.7}  # of a column, in columns of float32: measured
-_IN_DOUBT = 55  # columns that a restart in doubt costs besides its own: measured
+_COST = {1: 0.42, 2: 0.55}  # of a column, in columns of float32: measured
+_IN_DOUBT = 45  # columns that a restart in doubt costs besides its own: measured
+_APART_PAYS = 256  # entries of a table laid apart for each restart in doubt: measured
 _MOST = 65535  # what 16 bits hold, of which sums use one of these fractions
+_BEYOND = 1.25  # how far sums of 16 bits reach, in those of the winners seen
+_LEAST_REACH = 2.0**-8  # and at least, in what sums might reach
 _EPSILON = 2.0**-24
 _FRACTIONS = tuple(0.99 * 2.0 ** (-step / 5) for step in range(5))
 
@@ -46,13 +50,29 @@ class Lookups(NamedTuple):
     n_rows: npt.NDArray[np.int64]
 
 
+class Bounds(NamedTuple):
+    """How far the entries of a table reach.
+
+    Attributes
+    ----------
+    spread, level : ndarray of shape (r, R), float32
+        The largest T' of a partition, and the largest size of an entry.
+    lowest : ndarray of shape (S, R), float32
+        The least entry of every row.
+    """
+
+    spread: npt.NDArray[np.float32]
+    level: npt.NDArray[np.float32]
+    lowest: npt.NDArray[np.float32]
+
+
 class Plan(NamedTuple):
     """How a table is rounded to small numbers, before it is; see screen.c.
 
     Attributes
     ----------
     parts, rows, raised, distance : ndarray
-        As in :class:`Screen`.
+        As in :class:`rounding.Screen`.
     unit : ndarray of shape (L,), uint8
         The power of two that a lookup counts in.
     scale : ndarray of shape (R,), float32
@@ -79,36 +99,15 @@ class Plan(NamedTuple):
         """Return how many restarts in doubt an object may leave, see below."""
         return bearable_doubts(len(self.scale), n_clusters, self.entry.itemsize)
 
+    def settles_apart(self, n_clusters: int, doubts: float) -> bool:
+        """Whether so many restarts in doubt pay for a table of each restart."""
+        entries = self.lowest.size * n_clusters
+        return n_clusters <= MOST_APART and doubts * _APART_PAYS > entries
+
     def cost(self, n_clusters: int, doubts: float) -> float:
         """Estimate what an object that leaves so many costs, in those of float32."""
         saved = 1 - _COST[self.entry.itemsize]
         return 1 - saved * (1 - doubts / self.bearable(n_clusters))
-
-
-class Screen(NamedTuple):
-    """A table of small numbers; see screen.c.
-
-    Attributes
-    ----------
-    parts : ndarray of shape (L, 2), int64
-        As in :class:`Lookups`, those with the largest units first.
-    rows : ndarray of shape (L + 1,), int64
-        Where the rows of each begin.
-    raised : ndarray of shape (L,), uint8
-        By how many bits units fall at each lookup.
-    small : ndarray of shape (rows, width), uint8 or uint16
-    apart : ndarray of shape (R, S, width), float32, or None
-        The table in float32, restarts apart, where doubts are settled by it.
-    distance : ndarray of shape (R,), uint16
-        How far apart two sums have to be; 0 where they are without rounding.
-    """
-
-    parts: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int64]
-    raised: npt.NDArray[np.uint8]
-    small: Array
-    apart: Array | None
-    distance: npt.NDArray[np.uint16]
 
 
 def worth_screening(n_samples: int, n_partitions: int, shape: tuple[int, ...]) -> bool:
@@ -122,11 +121,25 @@ def worth_screening(n_samples: int, n_partitions: int, shape: tuple[int, ...]) -
     )
 
 
+def mostly_missing(codes: Array, offsets: npt.NDArray[np.int64]) -> bool:
+    """Whether the first objects lack most labels: then float32 skips these rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mostly_missing(np.array([[2, 2, 0, 2]], dtype=np.uint8), np.array([0, 3]))
+    True
+    """
+    some = codes[:, :_LOOK]
+    present = int(np.count_nonzero(some != np.diff(offsets)[:, None] - 1))
+    return 2 * present < some.size
+
+
 def bearable_doubts(n_restarts: int, n_clusters: int, entry_size: int) -> float:
     """Return how many restarts in doubt an object may leave before float32 is quicker.
 
-    Measured, in columns of a row of float32: a column in 8 bits costs 0.55 of one, in
-    16 bits 0.7. A restart in doubt costs its own row and 55 columns more, or 40 to 60
+    Measured, in columns of a row of float32: a column in 8 bits costs 0.42 of one, in
+    16 bits 0.55. A restart in doubt costs its own row and 45 columns more, or 40 to 60
     columns for each of its clusters in doubt.
     """
     columns = n_restarts * n_clusters
@@ -147,7 +160,7 @@ def share_lookups(offsets: npt.NDArray[np.int64], n_samples: int) -> Lookups:
     [[0, 2], [1, -1]]
     """
     rows = np.diff(offsets)
-    most = min(_SHARED_ROWS, n_samples // 8)
+    most = min(SHARED_ROWS, n_samples // 8)
     parts: list[tuple[int, int]] = []
     waiting = -1
     for i, size in enumerate(rows.tolist()):
@@ -165,24 +178,15 @@ def share_lookups(offsets: npt.NDArray[np.int64], n_samples: int) -> Lookups:
     return Lookups(found, rows[found[:, 0]] * second)
 
 
-def plan_screen(
+def bound_table(
     call: Any,
     table: Array,
     offsets: npt.NDArray[np.int64],
-    lookups: Lookups,
     n_restarts: int,
     n_clusters: int,
     n_threads: int,
-) -> list[Plan]:
-    """Find out how to round a padded table (S, width): in 8 bits, in 16, or not at all.
-
-    Parameters
-    ----------
-    call : object
-        The kernels.
-    """
-    width = table.shape[1]
-    n_columns = n_restarts * n_clusters
+) -> Bounds:
+    """Find how far the entries of a padded table (S, width) reach."""
     n_partitions = len(offsets) - 1
     spread, level = np.empty((2, n_partitions, n_restarts), dtype=np.float32)
     lowest = np.empty((len(table), n_restarts), dtype=np.float32)
@@ -190,7 +194,7 @@ def plan_screen(
     def bound(first: int, last: int) -> None:
         call.screen_bounds(
             address(table),
-            width,
+            table.shape[1],
             address(offsets),
             n_restarts,
             n_clusters,
@@ -201,52 +205,110 @@ def plan_screen(
             address(lowest),
         )
 
-    over(bound, n_partitions, len(table) * n_columns // 4, n_threads)
-    parts = lookups.parts
-    largest = spread[parts[:, 0]].astype(np.float64)
-    largest[parts[:, 1] >= 0] += spread[parts[parts[:, 1] >= 0, 1]]
+    over(bound, n_partitions, len(table) * n_restarts * n_clusters // 4, n_threads)
+    return Bounds(spread, level, lowest)
+
+
+def plan_exact(
+    table: Array, bounds: Bounds, lookups: Lookups, n_clusters: int
+) -> Plan | None:
+    """Plan for a table of two values, whose sums need no rounding; else None."""
+    n_partitions, n_restarts = bounds.level.shape
+    columns = n_restarts * n_clusters
+    if not bounds.spread.max(axis=0).min() > 0 or not _fits(lookups, columns, 1):
+        return None
+    if not _is_two_valued(table[:, :columns], bounds.level):
+        return None
+    unit = np.zeros(len(lookups.parts), dtype=np.int64)
+    most = min(64, _MOST // n_partitions)
+    scale = (most / bounds.level.max(axis=0)).astype(np.float32)
+    if not (scale < 3e38).all():
+        return None
+    distance = np.zeros(n_restarts)
+    return _plan(lookups, bounds, unit, scale, distance, columns, 1)
+
+
+def plan_rounded(
+    bounds: Bounds,
+    lookups: Lookups,
+    reach: npt.NDArray[np.float64],
+    n_clusters: int,
+) -> list[Plan]:
+    """Return the ways to round a table to 8 bits and to 16, where there are any.
+
+    Parameters
+    ----------
+    reach : ndarray of shape (R,)
+        How far the sums of winners lie above those of the least entries, about.
+    """
+    columns = len(reach) * n_clusters
+    largest = _of_lookups(bounds, lookups)
     widest = largest.sum(axis=0)
-    if not ((widest > 0) & (widest < 3e38)).all():
-        return []
-    small_width = -(-n_columns // _COLUMNS) * _COLUMNS
     plans = []
     for entry_size in _SIZES:
-        if int(lookups.n_rows.max()) * small_width * entry_size > _REACH:
+        if not _fits(lookups, columns, entry_size):
             continue
-        exact = _is_two_valued(table[:, :n_columns], level)
-        if exact:
-            unit = np.zeros(len(parts), dtype=np.int64)
-            most = min(64, _MOST // n_partitions)
-            scale = (most / level.max(axis=0)).astype(np.float32)
-            distance = np.zeros(n_restarts)
-        else:
-            room, unit = _units((largest / widest).max(axis=1), entry_size)
-            scale = np.minimum(room / widest, 3e38).astype(np.float32)
-            distance = _distance(unit, entry_size, scale, level)
-        if not ((distance <= _MOST) & (scale < 3e38)).all():
-            continue
-        order = np.argsort(-unit, kind="stable")
-        bits = unit[order].astype(np.uint8)
-        raised = np.zeros_like(bits)
-        raised[1:] = bits[:-1] - bits[1:]
-        rows = np.zeros(len(parts) + 1, dtype=np.int64)
-        np.cumsum(lookups.n_rows[order], out=rows[1:])
-        plans.append(
-            Plan(
-                np.ascontiguousarray(parts[order]),
-                rows,
-                raised,
-                bits,
-                scale,
-                lowest,
-                distance.astype(np.uint16),
-                small_width,
-                np.dtype(f"u{entry_size}"),
+        room, unit = _units((largest / widest).max(axis=1), entry_size)
+        far = widest
+        if entry_size == 2:  # sums that are cut belong to no winner
+            far = np.clip(_BEYOND * reach, _LEAST_REACH * widest, widest)
+        scale = np.minimum(room / far, 3e38).astype(np.float32)
+        distance = _distance(unit, entry_size, scale, bounds.level)
+        if ((distance <= _MOST) & (scale < 3e38)).all():
+            plans.append(
+                _plan(lookups, bounds, unit, scale, distance, columns, entry_size)
             )
-        )
-        if exact:
-            break
     return plans
+
+
+def has_room(bounds: Bounds, lookups: Lookups) -> bool:
+    """Whether the entries of every restart differ, and are finite."""
+    widest = _of_lookups(bounds, lookups).sum(axis=0)
+    return bool(((widest > 0) & (widest < 3e38)).all())
+
+
+def _of_lookups(bounds: Bounds, lookups: Lookups) -> npt.NDArray[np.float64]:
+    """Return M of screen.c, (L, R): how far the entries of a lookup reach."""
+    parts = lookups.parts
+    largest = bounds.spread[parts[:, 0]].astype(np.float64)
+    shared = parts[:, 1] >= 0
+    largest[shared] += bounds.spread[parts[shared, 1]]
+    return largest
+
+
+def _fits(lookups: Lookups, columns: int, entry_size: int) -> bool:
+    """Whether codes of 16 bits can name all places of the largest lookup."""
+    width = -(-columns // _COLUMNS) * _COLUMNS
+    return int(lookups.n_rows.max()) * width * entry_size <= _REACH
+
+
+def _plan(
+    lookups: Lookups,
+    bounds: Bounds,
+    unit: npt.NDArray[np.int64],
+    scale: npt.NDArray[np.float32],
+    distance: npt.NDArray[np.float64],
+    columns: int,
+    entry_size: int,
+) -> Plan:
+    """Put the lookups with the largest units first."""
+    order = np.argsort(-unit, kind="stable")
+    bits = unit[order].astype(np.uint8)
+    raised = np.zeros_like(bits)
+    raised[1:] = bits[:-1] - bits[1:]
+    rows = np.zeros(len(order) + 1, dtype=np.int64)
+    np.cumsum(lookups.n_rows[order], out=rows[1:])
+    return Plan(
+        np.ascontiguousarray(lookups.parts[order]),
+        rows,
+        raised,
+        bits,
+        scale,
+        bounds.lowest,
+        distance.astype(np.uint16),
+        -(-columns // _COLUMNS) * _COLUMNS,
+        np.dtype(f"u{entry_size}"),
+    )
 
 
 def _distance(
@@ -262,77 +324,6 @@ def _distance(
     coarse = float(np.ldexp(1.0, unit).sum())
     found = np.floor(_ROUNDING[entry_size] * coarse + 2 * scale * error) + 1
     return np.asarray(found)
-
-
-def fill_screen(
-    call: Any,
-    table: Array,
-    offsets: npt.NDArray[np.int64],
-    plan: Plan,
-    n_clusters: int,
-    n_threads: int,
-) -> Screen:
-    """Round a padded table (S, width) to small numbers."""
-    n_restarts, width = len(plan.scale), table.shape[1]
-    n_columns = n_restarts * n_clusters
-    small = blank_table(int(plan.rows[-1]), plan.width, plan.entry, make=np.empty)
-    by_column = np.zeros(width, dtype=np.float32)
-    by_column[:n_columns] = np.tile(plan.scale, n_clusters)
-    room_of = call.screen_table_scratch(width, _SHARED_ROWS)
-
-    def fill(first: int, last: int) -> None:
-        memory, place = scratch(room_of)
-        call.screen_table(
-            address(table),
-            width,
-            address(offsets),
-            address(plan.lowest),
-            n_restarts,
-            n_clusters,
-            address(plan.parts),
-            address(plan.rows),
-            address(plan.unit),
-            address(by_column),
-            first,
-            last,
-            address(small),
-            small.itemsize,
-            plan.width,
-            place,
-        )
-        del memory
-
-    over(fill, len(plan.parts), len(small) * n_columns // 4, n_threads)
-    apart = None
-    if plan.distance.any() and n_clusters <= MOST_APART:
-        apart = _apart(call, table, n_restarts, n_clusters, n_threads)
-    return Screen(plan.parts, plan.rows, plan.raised, small, apart, plan.distance)
-
-
-def _apart(
-    call: Any, table: Array, n_restarts: int, n_clusters: int, n_threads: int
-) -> Array:
-    """Return a padded table with a table of its own for every restart."""
-    if n_restarts == 1:
-        return table[None]
-    n_rows = len(table)
-    flat = blank_table(n_restarts * n_rows, n_clusters)
-
-    def write(first: int, last: int) -> None:
-        call.screen_apart(
-            address(table),
-            table.shape[1],
-            n_rows,
-            n_restarts,
-            n_clusters,
-            first,
-            last,
-            address(flat),
-            flat.shape[1],
-        )
-
-    over(write, n_rows, n_rows * n_restarts * n_clusters // 4, n_threads)
-    return flat.reshape(n_restarts, n_rows, -1)
 
 
 def _is_two_valued(table: Array, level: npt.NDArray[np.float32]) -> bool:

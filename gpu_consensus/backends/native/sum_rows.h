@@ -3,8 +3,9 @@
    SUM_VECTOR) defined; see native.h for why it goes through its data as it does.
 
    The entries of a table may be small whole numbers (SUM_ENTRY), and SUM_LOAD reads a
-   vector of them then; sums are whole numbers too, and codes name places of GPC_STEP
-   bytes from the first row of their partition on instead of rows. */
+   vector of them then; sums are whole numbers too, added by SUM_ADD if it is defined,
+   and codes name places of GPC_STEP bytes from the first row of their partition on
+   instead of rows. */
 
 #define SUM_PASTE(a, b) a##_##b
 #define SUM_PASTED(a, b) SUM_PASTE(a, b)
@@ -16,6 +17,9 @@
 #define SUM_ROW(code, width) ((int64_t)(code) * (width))
 #define SUM_ENTRY SUM_NUMBER
 #define SUM_LOAD(place) (*(const SUM_VECTOR*)(place))
+#endif
+#ifndef SUM_ADD
+#define SUM_ADD(a, b) ((a) + (b))
 #endif
 #define SUM_LANES ((int64_t)(sizeof(SUM_VECTOR) / sizeof(SUM_NUMBER)))
 
@@ -49,7 +53,7 @@ GPC_INLINE void SUM_FN(add)(const int objects, const int vectors, int up,
             const SUM_ENTRY* row = part + SUM_ROW(line[u], width);
 #pragma GCC unroll 8
             for (int b = 0; b < vectors; ++b)
-                total[u][b] += SUM_LOAD(row + b * SUM_LANES);
+                total[u][b] = SUM_ADD(total[u][b], SUM_LOAD(row + b * SUM_LANES));
         }
     }
 #pragma GCC unroll 8
@@ -148,5 +152,6 @@ static void SUM_FN(tile)(const SUM_CODE* codes, int64_t stride, const int64_t* o
 #undef SUM_CODE
 #undef SUM_ENTRY
 #undef SUM_LOAD
+#undef SUM_ADD
 #undef SUM_SHORT
 #undef SUM_ROW

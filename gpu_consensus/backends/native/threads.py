@@ -16,6 +16,8 @@ import numpy.typing as npt
 WORTH_A_THREAD = 1 << 18
 """Operations that pay for waking a thread, which takes some microseconds."""
 _PARTS = 4  # per thread, so that one that is held up delays nobody
+_LONGEST = 1 << 27
+"""Operations of a part at most, about a tenth of a second: Ctrl-C waits for its end."""
 _KEPT = 4 << 20  # bytes that a thread keeps for its next call
 _pools: dict[int, ThreadPoolExecutor] = {}
 _own = threading.local()
@@ -32,10 +34,10 @@ def over(
     if size == 0:
         return
     threads = min(n_threads, max(1, operations // WORTH_A_THREAD))
-    if threads == 1:
+    number = min(size, max(operations // _LONGEST, threads * parts * (threads > 1)))
+    if number < 2:
         work(0, size)
         return
-    number = min(size, threads * parts)
     ends = [size * part // number for part in range(number + 1)]
     for_each(lambda part: work(*part), pairwise(ends), threads)
 

@@ -8,7 +8,7 @@ from nvrtc import ARCHITECTURES, Problem, record
 from nvrtc.readme import SECTION
 from readme_tables import PATH, stored
 
-from gpu_consensus.backends.cupy.launch_plan import histogram_groups
+from gpu_consensus.backends.cupy.launch_plan import plan_count
 
 N, FEW, MANY = 5000, 2, 108  # objects, and multiprocessors of two devices
 PROBLEM = Problem(10)
@@ -16,7 +16,7 @@ OFFSETS = np.arange(PROBLEM.n_partitions + 1) * (PROBLEM.n_labels + 1)
 HEADING = "| kernel | a block owns |"
 # shared bytes, block, grid: all numbers of these cells, in their order
 NUMBERS = {
-    "count": ([4, 48], [256], [2048, 65_535]),
+    "count": ([4, 48, 12_292], [256], [16_384, 8, 2048, 8, 65_535]),
     "assign": ([128, 32, 16], [512, 256, 384, 32], [4, 32]),
     "own_scores": ([0], [256], [256, 4, 65_535]),
     "scores": ([0], [32, 8], [8]),
@@ -66,10 +66,7 @@ def test_blocks_and_grids_are_as_stated(multiprocessors):
     for name, (_, block, _) in NUMBERS.items():
         if name != "assign":
             assert {launch.block for launch in found[name]} == {tuple(block)}, name
-    groups, _ = histogram_groups(OFFSETS, PROBLEM.n_clusters, 12 << 10)
-    assert np.diff(groups).max() == 4
     work = {
-        "count": (N, 2048),
         "own_scores": (N, 256),
         "scores": (N, 8),
         "soft_count": (N, 256),
@@ -79,7 +76,6 @@ def test_blocks_and_grids_are_as_stated(multiprocessors):
         "table": (OFFSETS[-1] * columns, 256),
     }
     high = {
-        "count": (len(groups) - 1) * PROBLEM.n_restarts,
         "own_scores": -(-PROBLEM.n_restarts // 4),
         "soft_count": PROBLEM.n_partitions * -(-columns // 32),
     }
@@ -88,6 +84,9 @@ def test_blocks_and_grids_are_as_stated(multiprocessors):
         for launch in found[name]:
             assert launch.grid[0] == expected, name
             assert launch.grid[1:] == ((high[name],) if name in high else ()), name
+    fresh, moved = (launch.grid for launch in found["count"])
+    assert fresh == (25 * PROBLEM.n_restarts, 1 if multiprocessors == FEW else 3)
+    assert moved == (7 * PROBLEM.n_restarts, 1 if multiprocessors == FEW else 3)
     # one block for each tile, and a wave of starts
     assert {launch.grid for launch in found["coassociation"]} == {((-(-N // 32)) ** 2,)}
     waves = {launch.grid for launch in found["add_rem_add"]}
@@ -96,8 +95,29 @@ def test_blocks_and_grids_are_as_stated(multiprocessors):
 
 def test_grids_of_many_partitions_end_at_what_cuda_allows():
     for launch in record(ARCHITECTURES[80], Problem(1, 115, 8, 2300), np.uint8):
-        if launch.kernel.name in ("count", "soft_count"):
+        if launch.kernel.name == "soft_count":
             assert launch.grid[1] == 65_535
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "n", "moved", "rows", "grid"),
+    [
+        (10, 10**7, False, 16_368, (250, 611)),
+        (10, 10**7, True, 16_368, (70, 611)),
+        (100, 10**7, False, 32_272, (250, 310)),  # 4 x 101 x 10 bins
+        (10, 10**5, False, 14_288, (250, 7)),
+        (10, 1000, False, 1008, (250, 1)),
+        (10, 2 * 10**9, False, 30_528, (250, 65_514)),
+    ],
+)
+def test_rows_of_a_block_of_count(n_labels, n, moved, rows, grid):
+    offsets = np.arange(101) * (n_labels + 1)
+    plan = plan_count(
+        offsets, 10, 10, n, moved=moved, shared_free=48 << 10, n_processors=108
+    )
+    assert (plan.rows, plan.grid) == (rows, grid)
+    assert plan.shared <= 48 << 10
+    assert plan.rows * plan.grid[1] >= n
 
 
 def test_shapes_of_assign_are_as_stated():
@@ -129,7 +149,9 @@ def test_shapes_of_assign_are_as_stated():
 def test_shared_bytes_are_as_stated():
     found, labels = launches(MANY), PROBLEM.n_labels + 1
     assert {x.shared for x in found["soft_count"]} == {256 * labels}
-    assert {x.shared for x in found["count"]} == {4 * 4 * labels * PROBLEM.n_clusters}
+    fresh, moved = (launch.shared for launch in found["count"])
+    assert fresh == 4 * 4 * labels * PROBLEM.n_clusters
+    assert moved == 4 * 16 * labels * PROBLEM.n_clusters + 12_292
     large = launches(MANY, Problem(255, 1, 50, 2))
     for name in ("count", "soft_count"):
         assert max(launch.shared for launch in large[name]) <= 48 << 10

@@ -21,13 +21,18 @@ from gpu_consensus.backends.cupy.source import source
 
 
 class Mutant(NamedTuple):
-    """A bug: in which file, what text, replaced by what; ``nth`` from 0."""
+    """A bug: in which file, what text, replaced by what; ``nth`` from 0.
+
+    One that ``harms`` would overwrite memory of the test's own process, were it not
+    for check mode.
+    """
 
     name: str
     file: str
     old: str
     new: str
     nth: int = 0
+    harms: bool = False
 
 
 BARRIER = "__syncthreads();"
@@ -103,16 +108,27 @@ MUTANTS = [
         "int i = n_partitions - 1; i >= 0; --i",
     ),
     Mutant(
-        "shared update not atomic", "count", "atomicAdd(bin + is, 1)", "bin[is] += 1"
+        "shared update not atomic",
+        "count",
+        "atomicAdd(histogram + (line[t] + label) * w.n_clusters + k, 1)",
+        "histogram[(line[t] + label) * w.n_clusters + k] += 1",
     ),
     Mutant("histogram not zeroed", "count", "histogram[b] = 0", "(void)0"),
+    Mutant("counted before all is zeroed", "count", BARRIER, "", 3),
     Mutant("off-by-one bin", "count", "+ b % n_clusters", "+ (b + 1) % n_clusters"),
-    Mutant("flush before all have counted", "count", BARRIER, "", 1),
+    Mutant("flush before all have counted", "count", BARRIER, "", 4),
+    Mutant("uncounted rows are counted", "count", "k < w.n_clusters", "true"),
     Mutant(
-        "uncounted rows are counted",
+        "moved to nowhere is counted",
         "count",
-        "if (is < n_clusters) atomicAdd",
-        "if (is <= n_clusters) atomicAdd",
+        "if (is < w.n_clusters) atomicAdd",
+        "if (true) atomicAdd",
+    ),
+    Mutant(
+        "moved from nowhere is counted",
+        "count",
+        "if (was < w.n_clusters) atomicAdd",
+        "if (was <= w.n_clusters) atomicAdd",
     ),
     Mutant(
         "leaving adds one",
@@ -120,8 +136,47 @@ MUTANTS = [
         "atomicAdd(bin + was, -1)",
         "atomicAdd(bin + was, 1)",
     ),
-    Mutant("one row too many", "count", "l < n_rows;", "l <= n_rows;"),
-    Mutant("restarts mixed up", "count", "q * n_rows", "0 * n_rows"),
+    Mutant(
+        "leaving adds one globally",
+        "count",
+        "gpc_add(bin + was, -1)",
+        "gpc_add(bin + was, 1)",
+    ),
+    Mutant("one row too many", "count", "if (j < n_left && k", "if (j <= n_left && k"),
+    Mutant("a moved row too many", "count", "l + j < w.row_end", "l + j <= w.row_end"),
+    Mutant(
+        "rows beyond the last are read", "count", "j < n_left ? j : n_left - 1", "j"
+    ),
+    Mutant("packs beyond the last", "count", "n_left >= 4 &&", ""),
+    Mutant("packs anywhere", "count", "&& (u64)from % sizeof(Pack<T>) == 0", ""),
+    Mutant(
+        "labels in another order",
+        "count",
+        "value(labels[t], j)",
+        "value(labels[t], 3 - j)",
+    ),
+    Mutant(
+        "group cut short",
+        "count",
+        "for (int i = w.begin; i < w.end; i += TOGETHER)",
+        "for (int i = w.begin; i < w.begin + 1; i += TOGETHER)",
+        1,
+    ),
+    Mutant("queued before all have read", "count", BARRIER, "", 0),
+    Mutant("read before all have queued", "count", BARRIER, "", 1),
+    Mutant("emptied before all have read", "count", BARRIER, "", 2),
+    Mutant("queue never empty", "count", "*fill = 0;", "(void)fill;", 1, True),
+    Mutant(
+        "queue without a bound", "count", "queued <= QUEUE - scan", "true", harms=True
+    ),
+    Mutant("rest of the queue forgotten", "count", "&& first + scan < w.row_end", ""),
+    Mutant("queue not shared", "count", "atomicAdd(fill, 1)", "(*fill)++"),
+    Mutant("rows of another block", "count", "w.row_begin + queue[e]", "queue[e]"),
+    Mutant("restarts mixed up", "count", "after + q * n_rows", "after"),
+    Mutant("restarts mixed up before", "count", "before + q * n_rows", "before"),
+    Mutant(
+        "range of another block", "count", "row_begin + rows_of_block", "rows_of_block"
+    ),
     Mutant(
         "missing labels have scores", "table", "row != first_row[i + 1] - 1", "true"
     ),
@@ -212,11 +267,26 @@ MUTANTS = [
         "if (was <= n_clusters)",
     ),
     Mutant("restarts mixed up", "weigh", "after[q * n_rows + l]", "after[l]"),
+    Mutant(
+        "32-bit index",
+        "count",
+        "(i64)(i + t) * w.stride",
+        "(u32)(i + t) * (u32)w.stride",
+    ),
+    Mutant(
+        "32-bit index of the moved",
+        "count",
+        "(i64)(i + t) * w.stride",
+        "(u32)(i + t) * (u32)w.stride",
+        1,
+    ),
+    Mutant(
+        "32-bit index, globally", "count", "(i64)i * w.stride", "(u32)i * (u32)w.stride"
+    ),
     Mutant("32-bit index", "assign", "(i64)i * a.stride", "(u32)i * (u32)a.stride"),
     *(
         Mutant("32-bit index", file, "(i64)i * stride", "(u32)i * (u32)stride")
         for file in (
-            "count",
             "own_scores",
             "scores",
             "soft_count",
@@ -303,11 +373,13 @@ def mutate(mutant):
     return lambda name: broken if name == mutant.file else source(name)
 
 
-def wrong_by_matrix(mode):
+def wrong_by_matrix(mode, file):
     """Compare with numpy on few cases, in all thread orders."""
     for device in (BIG, SMALL):
         with emulated(device), configured(mode=mode, timeout=10):
             backend = choose_backend("cupy", None)
+            if file in (None, "count"):
+                kernel_matrix.check_moves(backend)
             for number, case in enumerate(CASES):
                 order = ("forward", "reverse", "random")[number % 3]
                 with configured(order=order):
@@ -337,18 +409,22 @@ def wrong_far_away(file, folder):
         if file in (None, "add_rem_add"):
             far_rows.check_climbs(backend, folder, "u8")
         if file not in ("coassociation", "add_rem_add"):
-            far_rows.check_rows(backend, folder, "u8", row_tables=(0,))
+            for n_clusters in (3, 150) if file == "count" else (3,):
+                far_rows.check_rows(backend, folder, "u8", n_clusters, row_tables=(0,))
 
 
-def noticed(folder, file=None):
+def noticed(folder, file=None, harms=False):
     """Run the checks of a file from the cheapest on; return what noticed the bug."""
-    checks = {"far away": lambda: wrong_far_away(file, folder)}
-    if file != "add_rem_add":
-        checks |= {
-            "a wrong result": lambda: wrong_by_matrix("fast"),
-            "check mode": lambda: wrong_by_matrix("check"),
+    checks = {"check mode": lambda: wrong_by_matrix("check", file)}
+    if not harms:
+        checks = {
+            "far away": lambda: wrong_far_away(file, folder),
+            "a wrong result": lambda: wrong_by_matrix("fast", file),
+            **checks,
             "bank conflicts": wrong_by_conflicts,
         }
+    if file == "add_rem_add":
+        checks = {"far away": checks["far away"]}
     if file in (None, "add_rem_add"):
         checks |= {
             "a wrong climb": lambda: wrong_by_climbs("fast"),
@@ -368,7 +444,7 @@ def test_without_a_bug_nothing_is_noticed(tmp_path):
 
 def check_noticed(mutant, monkeypatch, folder):
     monkeypatch.setattr(cuda_compile, "source", mutate(mutant))
-    how = noticed(folder, mutant.file)
+    how = noticed(folder, mutant.file, mutant.harms)
     assert how
     assert "failed to compile" not in how  # which no test would be needed for
 

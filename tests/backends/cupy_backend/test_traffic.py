@@ -1,11 +1,14 @@
 """What ``assign`` reads, counted from the addresses of its real text in check mode."""
 
 import cudaemu
+import numpy as np
 import pytest
 import traffic
+from conftest import emulated
 from readme_tables import stored
 from traffic import RESIDENT, TILED, Shape, measure
 
+from gpu_consensus.backends import choose_backend
 from gpu_consensus.backends.cupy import compile as cuda_compile
 from gpu_consensus.backends.cupy.source import all_kernels, source
 
@@ -58,6 +61,29 @@ def test_numbers_found_by_hand(measured, shape, shared, labels):
 def test_the_table_of_the_readme_is_fresh(measured):
     advice = f"cuda_kernels/README.md is stale; run: {traffic.COMMAND}"
     assert stored(traffic.SECTION) == traffic.render(measured), advice
+
+
+@pytest.mark.parametrize(("first", "wide"), [(0, True), (1, False)])
+def test_count_reads_labels_once_and_four_by_one_load(first, wide):
+    """Whatever the alignment; with it, four bytes at a time, all before the atomics."""
+    cudaemu.require_compiler()
+    r, n, n_restarts, k = 4, 2048, 2, 3
+    offsets = np.arange(r + 1) * 8
+    rng = np.random.default_rng(0)
+    codes = rng.integers(8, size=(r, n + first), dtype=np.uint8)
+    with (
+        emulated(cudaemu.DeviceSpec(multiprocessors=1)),
+        cudaemu.configured(mode="check"),
+        cudaemu.recording() as reports,
+    ):
+        backend = choose_backend("cupy", None)
+        held = backend.resident(codes)[:, first:]
+        after = backend.to_device(rng.integers(k, size=(n_restarts, n), dtype=np.uint8))
+        counts = backend.xp.zeros((int(offsets[-1]), n_restarts, k), np.int64)
+        backend.count(held, offsets, None, after, counts)
+    (report,) = reports
+    bytewise = report.total(space="global", operation="load", width=1)["accesses"]
+    assert bytewise == (0 if wide else n * r * n_restarts)
 
 
 def test_without_the_swizzle_lanes_wait_for_each_other(monkeypatch):
