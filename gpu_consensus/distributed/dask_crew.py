@@ -66,7 +66,7 @@ class DaskCrew:
         answer: list[Any] = self._again(lambda: self._climb(message))
         self._journal.add(commands)
         self._bound()
-        return answer
+        return [None if part is None else np.array(part) for part in answer]
 
     def gather(self, commands: Sequence[Command]) -> list[list[Any]]:
         """See :class:`Crew`."""
@@ -179,11 +179,20 @@ class DaskCrew:
             ) from error
         return set(known["workers"])
 
+    async def _alive_soon(self) -> set[str]:
+        """Return the workers; where there are none, wait for those that begin anew."""
+        for _ in range(int(_WAIT / _ASK_AGAIN)):
+            alive = await self._alive()
+            if alive:
+                break
+            await asyncio.sleep(_ASK_AGAIN)
+        return alive
+
     # shards and workers
 
     def _place(self, indices: Any) -> None:
         """Give shards to the workers that hold fewest, and let them catch up."""
-        alive = sorted(self._client.sync(self._alive))
+        alive = sorted(self._client.sync(self._alive_soon))
         if not alive:
             raise WorkerError("the cluster has no workers; start some, and try again.")
         load = dict.fromkeys(alive, 0)
