@@ -58,7 +58,7 @@ class DaskCrew:
         self._journal = Journal()
         self._number = 0
         self.sent = self.received = self.n_lost = 0
-        self._place(range(len(self._ranges)))
+        self._recover()  # nobody holds a shard yet
 
     def sum(self, commands: Sequence[Command]) -> list[Any]:
         """See :class:`Crew`."""
@@ -66,7 +66,7 @@ class DaskCrew:
         answer: list[Any] = self._again(lambda: self._climb(message))
         self._journal.add(commands)
         self._bound()
-        return answer
+        return [None if part is None else np.array(part) for part in answer]
 
     def gather(self, commands: Sequence[Command]) -> list[list[Any]]:
         """See :class:`Crew`."""
@@ -166,6 +166,8 @@ class DaskCrew:
         finally:
             for task in tasks.values():
                 task.cancel()
+            # what they say now is of no interest
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
 
     async def _alive(self) -> set[str]:
         try:
@@ -177,11 +179,20 @@ class DaskCrew:
             ) from error
         return set(known["workers"])
 
+    async def _alive_soon(self) -> set[str]:
+        """Return the workers; where there are none, wait for those that begin anew."""
+        for _ in range(int(_WAIT / _ASK_AGAIN)):
+            alive = await self._alive()
+            if alive:
+                break
+            await asyncio.sleep(_ASK_AGAIN)
+        return alive
+
     # shards and workers
 
     def _place(self, indices: Any) -> None:
         """Give shards to the workers that hold fewest, and let them catch up."""
-        alive = sorted(self._client.sync(self._alive))
+        alive = sorted(self._client.sync(self._alive_soon))
         if not alive:
             raise WorkerError("the cluster has no workers; start some, and try again.")
         load = dict.fromkeys(alive, 0)
@@ -206,12 +217,25 @@ class DaskCrew:
         post = self._client.submit(
             Post, actor=True, workers=[address], allow_other_workers=False, pure=False
         )
-        try:
-            self._keys[address] = post.result(timeout=_WAIT).key
-        except Exception as error:
+        for _ in range(int(_WAIT / _ASK_AGAIN)):
+            try:
+                self._keys[address] = post.result(timeout=_ASK_AGAIN).key
+                break
+            except TimeoutError:
+                pass
+            except Exception as error:
+                if address not in self._client.sync(self._alive):
+                    raise _Lost from error
+                raise WorkerError(
+                    f"the worker {address} did not start: {error}"
+                ) from error
             if address not in self._client.sync(self._alive):
-                raise _Lost from error
-            raise WorkerError(f"the worker {address} did not start: {error}") from error
+                raise _Lost
+        else:
+            raise WorkerError(
+                f"the worker {address} did not start in {_WAIT:g} seconds; it may be "
+                "busy with other work."
+            )
         self._posts[address] = post
 
     def _recover(self) -> None:
@@ -303,7 +327,7 @@ def _check_versions(client: Any) -> None:
             return None
 
     here = gpu_consensus.__version__
-    for address, there in client.run(version).items():
+    for address, there in client.run(version, on_error="ignore").items():
         if there != here:
             what = "no gpu-consensus" if there is None else f"gpu-consensus {there}"
             raise WorkerError(

@@ -15,7 +15,7 @@ from gpu_consensus.ensemble.encoding import count_codes
 from gpu_consensus.ensemble.ensemble import Ensemble
 from gpu_consensus.loop.code_blocks import CodeBlocks
 from gpu_consensus.loop.local_rows import LocalRows
-from gpu_consensus.loop.object_weights import object_weights, ratio_sums
+from gpu_consensus.loop.object_weights import object_weights, weigh_objects
 from gpu_consensus.loop.rows import Layer, Seeds, Tally
 from gpu_consensus.methods.cvote import most_voted
 from gpu_consensus.methods.label_graph import nearest_centres
@@ -49,9 +49,7 @@ class Range(NamedTuple):
 class Shard:
     """The objects of a range; every answer is a list of arrays of numbers.
 
-    Objects are numbered as in the whole. Counts of a restart are those that it gained
-    since the last answer, so that a shard that begins anew in the middle of a fit gives
-    the same answers.
+    Objects are numbered as in the whole, and counts are those of the objects here.
 
     Parameters
     ----------
@@ -86,7 +84,6 @@ class Shard:
         self._backend = choose_backend(backend, self._codes, n_jobs)
         self._memory_limit = memory_limit
         self._rows: LocalRows | None = None
-        self._weighs_absent = False
 
     @property
     def rows(self) -> LocalRows:
@@ -160,13 +157,9 @@ class Shard:
         return [total.view(np.int64)]
 
     def weigh_objects(self, label_weights: IntArray) -> list[Any]:
-        """Return what SEC sums over objects; see ``object_weights``."""
-        weight, n_labels = object_weights(self._codes, self.offsets, label_weights)
-        present = [
-            int(weight[row != k].sum())
-            for row, k in zip(self._codes, self.n_labels, strict=True)
-        ]
-        return [np.array(present, dtype=np.int64), ratio_sums(n_labels, weight)]
+        """Return what SEC sums over objects; see :mod:`object_weights`."""
+        _, present, ratios = weigh_objects(self._codes, self.offsets, label_weights)
+        return [present, ratios]
 
     # the restarts
 
@@ -179,10 +172,9 @@ class Shard:
         hashed: bool,
     ) -> list[Any]:
         """Begin without restarts."""
-        self._weighs_absent = weighs_absent
         weight = None
         if label_weights is not None:
-            weight, _ = object_weights(self._codes, self.offsets, label_weights)
+            weight = object_weights(self._codes, self.offsets, label_weights)
         self._rows = LocalRows(
             self._blocks(),
             n_clusters,
@@ -236,7 +228,6 @@ class Shard:
         there = self._backend.to_device
         row = None if row_table is None else there(row_table)
         own = None if stay is None else there(stay)
-        self.rows.forget_counts()
         return _plain(self.rows.step(there(table), row, own, least_gain))
 
     def gains(self, restart: int) -> list[Any]:
@@ -259,7 +250,6 @@ class Shard:
     def move(self, restart: int, objects: Any, clusters: Any) -> list[Any]:
         """Put some objects into other clusters, in a restart at work."""
         mine = (objects >= self.first) & (objects < self.last)
-        self.rows.forget_counts()
         return _plain(
             self.rows.move(restart, objects[mine] - self.first, clusters[mine])
         )
@@ -279,13 +269,9 @@ class Shard:
     ) -> list[Any]:
         """See :class:`Rows`; with ``known`` counts the restarts are put to work."""
         seeds = [self._seeds(plain) for plain in alone]
-        counts, absent = None, None
-        if known:  # elsewhere: here they go on from nothing
-            shape = (len(overlays), self.rows.n_clusters)
-            counts = np.zeros((int(self.offsets[-1]), *shape), dtype=np.int64)
-            if self._weighs_absent:
-                absent = np.zeros((len(self.n_labels), *shape), dtype=np.int64)
-        self.rows.join(_layers(overlays), clusters, seeds, counts, absent)
+        restarts = self.rows.join(_layers(overlays), clusters, seeds)
+        if known:
+            self.rows.take(restarts)
         return []
 
     def lower(self, table: Any, drawn: npt.NDArray[np.intp]) -> list[Any]:

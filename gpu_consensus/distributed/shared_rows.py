@@ -19,9 +19,9 @@ from gpu_consensus.util.checks import IntArray
 class SharedRows:
     """Restarts of objects on workers.
 
-    The counts are here, the assignments there: workers answer with what a restart's
-    counts have gained, and these add up. What needs no answer is told along with the
-    next question, so that an iteration is one table down and one sum up.
+    The assignments are there; the counts that workers answer with add up to those of
+    all objects. What needs no answer is told along with the next question, so that an
+    iteration is one table down and one sum up.
 
     Parameters
     ----------
@@ -129,9 +129,7 @@ class SharedRows:
         tables = [self._here(one) for one in (table, row_table, stay)]
         counts, absent, moved, hashes = self._sum("step", *tables, least_gain)
         self._before = (self._counts, self._absent)
-        self._counts = self._counts + counts
-        if absent is not None:
-            self._absent = self._absent + absent
+        self._counts, self._absent = counts, absent
         return self._tally(self._counts, self._absent, moved, hashes)
 
     def _here(self, table: Table | None) -> Any:
@@ -170,10 +168,10 @@ class SharedRows:
         order = np.argsort(-score, kind="stable")[:number]
         chosen = choose_fillers(worst[order], owners[order], sizes, clusters)
         counts, absent, moved, hashes = self._sum("move", restart, chosen, clusters)
-        self._counts[:, [a]] += counts
+        self._counts[:, [a]] = counts
         gone = None
         if absent is not None:
-            self._absent[:, [a]] += absent
+            self._absent[:, [a]] = absent
             gone = self._absent[:, [a]]
         return self._tally(self._counts[:, [a]], gone, moved, hashes)
 

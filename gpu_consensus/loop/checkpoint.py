@@ -122,10 +122,6 @@ def open_checkpoint(
     path = options.checkpoint
     if path is None:
         return Checkpoint(None, {}, random_state)
-    if ensemble.elsewhere is not None:
-        labels = ensemble.elsewhere.digest()
-    else:
-        labels = hash_ensemble(ensemble)
     seeds = seed_sequence(random_state)
     init = options.init
     if not isinstance(init, str):
@@ -133,7 +129,7 @@ def open_checkpoint(
         init = hashlib.blake2b(first.tobytes(), digest_size=16).hexdigest()
     key = {
         "version": VERSION,
-        "ensemble": labels,
+        "ensemble": hash_ensemble(ensemble),
         "n_labels": ensemble.n_labels.tolist(),
         "weights": weights.tolist(),
         "method": method,

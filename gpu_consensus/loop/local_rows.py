@@ -320,12 +320,6 @@ class LocalRows:
         assignment[there(objects)] = there(clusters.astype(assignment.dtype))
         return self._change([a], assignment[None])
 
-    def forget_counts(self) -> None:
-        """Count the restarts at work from zero, so that tallies tell what changed."""
-        self._counts[...] = 0
-        if self._absent is not None:
-            self._absent[...] = 0
-
     def _change(self, places: list[int], after: Assignment) -> Tally:
         """Give some restarts at work other assignments (m, n); return their tally."""
         backend, xp = self.blocks.backend, self.blocks.backend.xp

@@ -9,32 +9,57 @@ from gpu_consensus.backends.protocol import Codes, Offsets
 from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import IntArray
 
+_RANGE = 1 << 20  # objects at a time
 _MANTISSA = 53
 _LOW = 26  # bits of the lower half of a mantissa: sums of 2^36 halves fit 63 bits
 _LEAST = -64  # exponent of the smallest ratio: weights stay below 2^63
 _EXPONENTS = 70
 
 
-def object_weights(
+def object_weights(codes: Codes, offsets: Offsets, label_weights: IntArray) -> IntArray:
+    """Return the weight of each object, (n,); see :func:`weigh_objects`."""
+    return weigh_objects(codes, offsets, label_weights)[0]
+
+
+def weigh_objects(
     codes: Codes, offsets: Offsets, label_weights: IntArray
-) -> tuple[IntArray, IntArray]:
-    """Return the weight of each object, and how many labels it has, (n,) each.
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return weights of objects, and what is summed over them.
 
     Parameters
     ----------
     codes : ndarray of shape (r, n)
+        Read a range of objects at a time.
     offsets : ndarray of shape (r + 1,)
     label_weights : ndarray of shape (S,)
         The weight of an object is the sum over its labels; 0 for "missing".
+
+    Returns
+    -------
+    weight : ndarray of shape (n,)
+    present : ndarray of shape (r,)
+        The weight of the objects that each partition labels.
+    ratios : ndarray of shape (2, 70)
+        What :func:`ratio_total` makes the sum of (labels / weight) of.
     """
-    weight = np.zeros(codes.shape[1], dtype=np.int64)
-    n_labels = np.zeros(codes.shape[1], dtype=np.int64)
-    for i, given in enumerate(codes):
-        row = to_host(given)
-        begin, end = int(offsets[i]), int(offsets[i + 1])
-        weight += label_weights[begin:end][row]
-        n_labels += row != end - begin - 1
-    return weight, n_labels
+    r, n = codes.shape
+    weight = np.zeros(n, dtype=np.int64)
+    present = np.zeros(r, dtype=np.int64)
+    ratios = np.zeros((2, _EXPONENTS), dtype=np.int64)
+    for begin in range(0, n, _RANGE):
+        some = to_host(codes[:, begin : begin + _RANGE])
+        own = weight[begin : begin + _RANGE]
+        n_labels = np.zeros(len(own), dtype=np.int64)
+        for i, row in enumerate(some):
+            first, last = int(offsets[i]), int(offsets[i + 1])
+            own += label_weights[first:last][row]
+            n_labels += row != last - first - 1
+        whole = int(own.sum())
+        for i, row in enumerate(some):
+            missing = int(offsets[i + 1] - offsets[i]) - 1
+            present[i] += whole - int(own[row == missing].sum())
+        ratios += ratio_sums(n_labels, own)
+    return weight, present, ratios
 
 
 def ratio_sums(n_labels: IntArray, weight: IntArray) -> IntArray:

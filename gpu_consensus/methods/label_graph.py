@@ -109,7 +109,7 @@ def object_sums(
 
 
 def _blocks(task: Task, codes: Any) -> CodeBlocks:
-    limit = min(_SUMS, task.memory_limit or _SUMS)  # they are copied a few times
+    limit = min(_SUMS, task.memory_limit or _SUMS)  # sums are copied a few times
     return CodeBlocks(task.backend, codes, task.ensemble.offsets, limit)
 
 

@@ -20,22 +20,16 @@ from gpu_consensus.backends.segments import (
 )
 from gpu_consensus.ensemble.ensemble import Ensemble, as_ensemble
 from gpu_consensus.loop.fit import LoopOptions
-from gpu_consensus.loop.object_weights import (
-    object_weights,
-    ratio_sums,
-    ratio_total,
-)
+from gpu_consensus.loop.object_weights import ratio_total, weigh_objects
 from gpu_consensus.loop.rule import Merging, Rule
 from gpu_consensus.methods.call import Shared, Task, open_task
 from gpu_consensus.methods.label_contingency import LABEL_OBJECTS
 from gpu_consensus.methods.label_graph import spectral_start
 from gpu_consensus.methods.label_weights import check_word
 from gpu_consensus.result import Consensus
-from gpu_consensus.util.arrays import to_host
 from gpu_consensus.util.checks import FloatArray, IntArray
 from gpu_consensus.util.weights import are_equal
 
-_RANGE = 1 << 18  # objects that are weighed together
 _FEW_LABELS = 4000  # of all partitions, up to which a spectral start is cheap
 
 
@@ -194,9 +188,12 @@ class SecRule(Rule):
         self.weighs_absent = not self.complete
         # w_l summed over the objects present in each partition, and r_l / w_l
         if ensemble.elsewhere is None:
-            self.present_weight, ratios = self._weigh(ensemble)
-            self.row_weight = self.object_weight.astype(np.float32)
-            self.absent_weight = None if self.complete else self.object_weight
+            weight, self.present_weight, ratios = weigh_objects(
+                ensemble.codes, ensemble.offsets, self.label_weights
+            )
+            self.object_weight = weight
+            self.row_weight = weight.astype(np.float32)
+            self.absent_weight = None if self.complete else weight
         else:
             self.present_weight, ratios = ensemble.elsewhere.weigh_objects(
                 self.label_weights
@@ -213,25 +210,6 @@ class SecRule(Rule):
         )
 
         self.merging = Merging("square", self.segments, np.ones(r), self._cell_weights)
-
-    def _weigh(self, ensemble: Ensemble) -> tuple[IntArray, IntArray]:
-        """Set the weights of the objects, a range of them at a time.
-
-        Returns the weights present in each partition, and the sums of r_l / w_l.
-        """
-        self.object_weight = np.zeros(ensemble.n_samples, dtype=np.int64)
-        present = np.zeros(ensemble.n_partitions, dtype=np.int64)
-        ratios = ratio_sums(present[:0], present[:0])
-        for begin in range(0, ensemble.n_samples, _RANGE):
-            codes = to_host(ensemble.codes[:, begin : begin + _RANGE])
-            weight, n_labels = object_weights(
-                codes, ensemble.offsets, self.label_weights
-            )
-            self.object_weight[begin : begin + _RANGE] = weight
-            for i, (row, k_i) in enumerate(zip(codes, ensemble.n_labels, strict=True)):
-                present[i] += weight[row != k_i].sum()
-            ratios += ratio_sums(n_labels, weight)
-        return present, ratios
 
     def _cell_weights(self, counts: Counts, absent: Counts | None) -> IntArray:
         """Return the weight of the members of each cell that are present, (r, M)."""

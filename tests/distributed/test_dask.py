@@ -120,6 +120,7 @@ def test_an_iteration_is_a_table_down_and_a_sum_up(client, given, crews):
 
 def kill_one(client):
     """Kill a worker as the kernel would."""
+    wait_for(client, 1)
     pids = client.run(os.getpid)
     os.kill(random.choice(list(pids.values())), signal.SIGKILL)
 

@@ -1,7 +1,9 @@
 """Shards in threads and under mpirun: the labels of one process, bit for bit."""
 
 import json
+import multiprocessing
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -223,3 +225,21 @@ def test_under_mpirun(size, names, given, tmp_path):
     for name in names:
         expected = getattr(gpc, name)(given, 4, random_state=3, on_unlabelled="keep")
         assert found[name] == expected.labels.tolist(), name
+
+
+def test_the_communicator_of_the_docs(given):
+    page = Path(__file__).parents[2] / "docs" / "distributed.md"
+    (code,) = re.findall(
+        r"```python\n(import numpy as np\n.*?)```", page.read_text("utf-8"), re.DOTALL
+    )
+    names = {}
+    exec(code, names)
+    ends = [multiprocessing.Pipe() for _ in range(2)]
+    pipes = [[here for here, _ in ends], *([there] for _, there in ends)]
+    options = {"random_state": 3, "on_unlabelled": "keep"}
+
+    def work(comm):
+        own = names["Pipes"](comm.rank, 3, pipes[comm.rank])
+        return distributed.sec(own, given, 4, **options)
+
+    same(in_threads(3, work)[0], gpc.sec(given, 4, **options))
