@@ -224,9 +224,7 @@ class SecRule(Rule):
         ratios = ratio_sums(present[:0], present[:0])
         for begin in range(0, ensemble.n_samples, _RANGE):
             codes = to_host(ensemble.codes[:, begin : begin + _RANGE])
-            weight, n_labels = object_weights(
-                codes, ensemble.offsets, self.label_weights
-            )
+            weight, n_labels = object_weights(codes, ensemble.offsets, self.marginals)
             self.object_weight[begin : begin + _RANGE] = weight
             for i, (row, k_i) in enumerate(zip(codes, ensemble.n_labels, strict=True)):
                 present[i] += weight[row != k_i].sum()
