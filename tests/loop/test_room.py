@@ -37,7 +37,7 @@ def test_the_number_that_is_named_is_the_largest_that_fits(monkeypatch, together
 @pytest.mark.parametrize("method", ["kcc", "sec", "ivc", "ipvc", "em", "qmi"])
 def test_methods_refuse_before_they_work(monkeypatch, method):
     labels = np.random.default_rng(0).integers(0, 4, (50, 5))
-    with pytest.raises(MemoryError, match=f"{method}.* with n_init=1000000000000 and"):
+    with pytest.raises((MemoryError, ValueError), match="n_init=1000000000000 "):
         getattr(gpc, method)(labels, 3, n_init=10**12)
     monkeypatch.setattr(room, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="lower n_clusters"):
