@@ -134,7 +134,7 @@ def _labels(cells: list[str]) -> list[Any]:
         for cell in filled:
             whole = _WHOLE.fullmatch(cell)
             label[cell] = whole[1] if whole else cell
-            if _is_whole(label[cell]) and int(label[cell]) < -1:
+            if _is_whole(label[cell]) and float(label[cell]) < -1:
                 raise ValueError(
                     f"a column of labels holds {cell!r}; only -1 may be negative, and "
                     "means missing."

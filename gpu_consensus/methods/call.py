@@ -36,6 +36,7 @@ from gpu_consensus.util.checks import (
     check_n_clusters,
     seed_sequence,
 )
+from gpu_consensus.util.memory import check_memory
 from gpu_consensus.util.warn import warn
 from gpu_consensus.util.weights import are_equal, useful_partitions
 
@@ -53,6 +54,10 @@ class Shared(NamedTuple):
 
 
 _DEFAULTS = Shared()
+
+_ENTRY_BYTES = 16  # a count of 64 bits, and what is made of it
+_MERGED = 4  # cells for each cluster, where starts are merged
+_SMALL_BYTES = 1 << 28  # which every machine has
 
 
 @dataclass(frozen=True)
@@ -323,6 +328,18 @@ class Task:
         return Centroids(self.given, counts, table, row_table, self.useful)
 
 
+def _check_tables(
+    method: str, given: Ensemble, n_clusters: int, loop: LoopOptions | None
+) -> None:
+    """Refuse tables of labels by clusters that no block size makes smaller."""
+    columns = n_clusters * (_MERGED if loop is not None and loop.searches else 1)
+    n_bytes = _ENTRY_BYTES * int(given.offsets[-1]) * columns
+    if n_bytes > _SMALL_BYTES:
+        what = f"{method} of {given.offsets[-1]} labels and {n_clusters} clusters"
+        cure = "ask for fewer clusters, or leave out partitions of so many labels"
+        check_memory(what, n_bytes, None, cure)
+
+
 def open_task(
     method: str,
     ensemble: Any,
@@ -375,6 +392,7 @@ def open_task(
         weighing = {"weights": weights, "weights_objects": n_objects}
     skip = find_unlabelled(given, weights, shared.on_unlabelled)
     if n_clusters is not None:
+        _check_tables(method, given, n_clusters, loop)
         check_distinct_rows(given, weights, n_clusters, skip)
         if n_clusters == 1:
             warn("n_clusters=1 puts all objects into one cluster.")

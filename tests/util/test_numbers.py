@@ -306,3 +306,11 @@ def test_a_tiny_weight_is_none(method):
     )
     assert np.array_equal(none.labels, tiny.labels)
     assert none.objective == tiny.objective
+
+
+@pytest.mark.parametrize("method", ["kcc", "sec", "em", "ivc"])
+def test_tables_that_no_memory_holds_are_refused_before_the_work(method):
+    rng = np.random.default_rng(0)
+    fine = np.stack([rng.permutation(60_000) for _ in range(30)], axis=1)
+    with pytest.raises(MemoryError, match=rf"^{method}.* 59000 clusters needs"):
+        gpc.METHODS[method](fine, 59_000, random_state=0)
