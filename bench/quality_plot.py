@@ -22,7 +22,7 @@ def draw_quality(result: dict[str, Any], path: Path) -> None:
         Picture to write; its suffix says in which format.
     """
     tables = {table["name"]: table for table in result["tables"]}
-    use = next((u for u in ("hold", "decide") if f"ranks_{u}" in tables), None)
+    use = next((u for u in ("fresh", "hold", "decide") if f"ranks_{u}" in tables), None)
     if use is None or not tables[f"ranks_{use}"]["rows"]:
         raise ValueError("--picture: two methods on two sets are needed to draw ranks.")
     check_matplotlib()
@@ -59,7 +59,7 @@ def draw_quality(result: dict[str, Any], path: Path) -> None:
     figure.legend(fontsize="small", ncols=len(KINDS), loc="outside upper right")
     for axes in (left, right):
         axes.grid(alpha=0.3)
-    words = "held back" if use == "hold" else "to decide on"
+    words = "to decide on" if use == "decide" else "held back"
     figure.suptitle(f"{n_sets} sets {words}", x=0.01, ha="left", fontsize="medium")
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
