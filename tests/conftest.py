@@ -30,6 +30,7 @@ from gpu_consensus.backends import NAMES, choose_backend, why_unavailable
 from gpu_consensus.backends.cupy.compile import compiled
 from gpu_consensus.backends.host_loops import compiled_loops
 from gpu_consensus.result import Consensus
+from gpu_consensus.util import progress
 
 # the same examples in every run; HYPOTHESIS_PROFILE=explore looks for new ones
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -117,6 +118,13 @@ def running(name):
         return
     with compiled_loops(name == "native"):
         yield
+
+
+@pytest.fixture
+def told_at_once(monkeypatch):
+    """Let progress tell a log of every step, not only after seconds of work."""
+    monkeypatch.setattr(progress, "_FIRST", 0.0)
+    monkeypatch.setattr(progress, "_AGAIN", 0.0)
 
 
 @pytest.fixture

@@ -18,6 +18,10 @@ COMPUTES = {
 }
 LEFT_OUT = {
     "test_accept.py": "the device alone",
+    "test_anndata.py": "labels in and out, which the backend does not change",
+    "test_interruptions.py": "processes of their own, which name no backend",
+    "test_own_tables.py": "files in and out, which the backend does not change",
+    "test_plan.py": "time and memory of the backend that users get",
     "test_bench.py": "tables of the benchmark, which names its backends",
     "test_browser.py": "a page on a result, which the backend does not change",
     "test_cupy_backend.py": "the device alone",

@@ -157,14 +157,16 @@ class LocalRows:
         nobody = xp.zeros(len(restarts), dtype=np.int64)
         return self._tally(self._current, self._counts, self._absent, nobody)
 
-    def _count_all(self) -> None:
-        blocks, xp = self.blocks, self.blocks.backend.xp
-        n_restarts = len(self._restarts)
+    def _forget_counts(self) -> None:
+        blocks, n_restarts = self.blocks, len(self._restarts)
         self._counts = blocks.zeros(n_restarts, self.n_clusters)
         if self._weighs_absent:
             shape = (len(blocks.codes), n_restarts, self.n_clusters)
-            self._absent = xp.zeros(shape, dtype=np.int64)
-        for rows, codes in blocks.blocks(n_restarts):
+            self._absent = blocks.backend.xp.zeros(shape, dtype=np.int64)
+
+    def _count_all(self) -> None:
+        self._forget_counts()
+        for rows, codes in self.blocks.blocks(len(self._restarts)):
             self._count(rows, codes, None, self._current[:, rows])
 
     def _count(
@@ -212,9 +214,7 @@ class LocalRows:
             least = self.blocks.backend.to_device(least_gain[:, None])
         self._gain_bins = []
         if self._restless:
-            self._counts[...] = 0
-            if self._absent is not None:
-                self._absent[...] = 0
+            self._forget_counts()
         whole = self._previous
         for rows, codes in self.blocks.blocks(len(self._restarts)):
             before = self._current[:, rows]

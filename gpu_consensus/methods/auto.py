@@ -27,7 +27,7 @@ _EVEN = 30  # evenness counts one part in so many
 _PLAIN = ("usenc", "kcc")  # their borders are plain where a few partitions are coarse
 _AGREED = ("agreed",)  # the plain answer elsewhere
 _CLEAR = 0.8  # of what the plain answer leaves unexplained, another has to leave less
-_CLEARER = 0.5  # the same where some partitions have fewer labels than clusters
+_CLEARER = 0.5  # the same for labels of which some have fewer than there are clusters
 _COARSE = (2, 5, 8)  # labels per cluster; partitions at least; one in so many
 _TINY = 50  # a cluster so many times smaller than the mean cluster counts as lost
 _LABEL_OBJECTS = 5_000  # labels are compared by, at most
@@ -68,8 +68,8 @@ def auto(
 
     Elsewhere "cvote" and "kcc" weigh partitions by ECI, "agreed" wins unless another
     candidate leaves less than half of what it leaves unexplained (less than 0.8, where
-    no partition has fewer than ``n_clusters`` labels), and "lwea" and "usenc" do not
-    take part.
+    no partition has fewer than ``n_clusters`` labels), "lwea" does not take part, and
+    "usenc" only in that case.
 
     Parameters
     ----------
@@ -176,8 +176,7 @@ def _winner(trial: Trial, answers: list[_Found]) -> _Found:
     """Return the plain answer, or the best if that is clearly better."""
     best = _best(answers)
     names = _PLAIN if trial.few_coarse else _AGREED
-    whole = int(trial.task.ensemble.n_labels.min()) >= trial.task.k
-    share = _CLEAR if trial.few_coarse or whole else _CLEARER
+    share = _CLEAR if trial.few_coarse or trial.all_fine else _CLEARER
     plain = [one for one in answers if one.name in names]
     if not plain or best.is_clear(_best(plain), share):
         return best
@@ -212,7 +211,10 @@ def _open_trial(task: Task) -> Trial:
         judging = task.weights
     trusted = np.zeros(task.given.n_partitions)
     trusted[task.useful] = np.where(coarse, 0.0, judging)
-    return Trial(task, trusted / trusted.sum(), labels, why, bool(coarse.any()))
+    few_coarse = bool(coarse.any())
+    all_fine = not few_coarse and int(task.ensemble.n_labels.min()) >= task.k
+    trusted /= trusted.sum()
+    return Trial(task, trusted, labels, why, few_coarse, all_fine)
 
 
 def _try(trial: Trial, candidate: Candidate) -> tuple[_Found | None, dict[str, Any]]:

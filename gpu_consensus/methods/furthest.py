@@ -174,7 +174,7 @@ def _furthest_pair(
             l, m = divmod(int(tile.argmax()), tile.shape[1])
             if tile[l, m] > best:
                 best, pair = float(tile[l, m]), (int(rows[l]), int(rows[0]) + m)
+            advance(len(rows))
             if best >= 1.0:  # no pair is further
                 break
-            advance(len(rows))
     return pair

@@ -46,6 +46,8 @@ class Trial:
         Why ECI was left out; "" if it was not.
     few_coarse : bool
         Whether a few partitions are coarse and all others fine.
+    all_fine : bool
+        Whether none is coarse, and all have as many labels as there are clusters.
     found : dict
         The labels of the candidates that were run, by name; -1 for unlabelled objects.
     """
@@ -55,6 +57,7 @@ class Trial:
     labels: LabelContingency
     without_eci: str = ""
     few_coarse: bool = False
+    all_fine: bool = False
     found: dict[str, npt.NDArray[np.int32]] = field(default_factory=dict)
 
     def shared(self, name: str, weights: FloatArray) -> Shared:
@@ -157,7 +160,9 @@ def _usenc(trial: Trial) -> Consensus:
 
 
 def _no_usenc(trial: Trial) -> str:
-    return "" if trial.few_coarse else "it is for fine partitions beside a few coarse"
+    if trial.few_coarse or trial.all_fine:
+        return ""
+    return "some partitions have fewer labels than there are clusters"
 
 
 def _kcc(trial: Trial) -> Consensus:

@@ -70,7 +70,7 @@ def balanced(method, options):
 UNIDENTIFIED = {"em"}
 """One partition alone does not tell the components of a mixture apart."""
 
-RESUMED = {"kcc", "sec", "ivc", "ipvc", "ipc", "qmi", "lce"}
+RESUMED = {"kcc", "sec", "ivc", "ipvc", "ipc", "qmi", "lce", "em", "least_squares"}
 """Methods that may run for hours, and so take a checkpoint."""
 
 ROUNDED = {"em"}

@@ -378,7 +378,7 @@ def test_memory_stays_near_the_codes():
     assert peak < 2 * 2_000_000 + 100e6
 
 
-def test_progress_is_drawn_on_standard_error(capsys):
+def test_progress_is_drawn_on_standard_error(capsys, told_at_once):
     labels, _ = noisy(19)
     gpc.kcc(labels, 3, random_state=0, progress=True)
     captured = capsys.readouterr()

@@ -320,7 +320,7 @@ def test_the_bar_says_how_far_the_similarities_are(monkeypatch):
     assert said == [f"similarities of {n} objects" for n in (12, 24, 30)]
 
 
-def test_the_bar_counts_climbs(capsys):
+def test_the_bar_counts_climbs(capsys, told_at_once):
     labels, _ = noisy(4, n=30, r=5)
     gpc.least_squares(labels, progress=True)
     said = capsys.readouterr().err

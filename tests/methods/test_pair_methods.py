@@ -365,7 +365,7 @@ def test_too_many_objects_are_refused_before_any_work(method, need):
         ("fusion_transfer", ["fusion_transfer: pairs", "merge", "transfer"]),
     ],
 )
-def test_work_on_all_pairs_draws_bars(method, bars, capsys):
+def test_work_on_all_pairs_draws_bars(method, bars, capsys, told_at_once):
     labels, _ = noisy(4, n=30, r=5)
     gpc.consensus(
         labels, None if method == "fusion_transfer" else 3, method, progress=True

@@ -283,6 +283,7 @@ def test_one_copy_comes_back_in_an_iteration(emulated_cupy, monkeypatch, name, n
     )
     assert sum(size for way, size in before if way == "up") >= ens.codes.nbytes
     assert len(iterations) > 2
+    plans = []  # groups of partitions, when no longer all objects are counted
     for n_active, copies in iterations[1:]:
         sums = 8 * n_active * 4  # of one partition, or of one label
         numbers = 16 if name == "ipvc" else 8  # objects moved, and a hash
@@ -293,7 +294,10 @@ def test_one_copy_comes_back_in_an_iteration(emulated_cupy, monkeypatch, name, n
             rows += 12  # also the weights of absent objects
         assert down == [rows * sums + numbers * n_active]
         # norms that only the host can make to the bit
-        assert up == ([12 * sums] if name == "l5" else [])
+        norms = [12 * sums] if name == "l5" else []
+        assert up[: len(norms)] == norms
+        plans += up[len(norms) :]
+    assert plans in ([], [8])
 
 
 def test_constants_are_known_by_their_contents(emulated_cupy):
