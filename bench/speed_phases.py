@@ -211,10 +211,11 @@ def _refined(
     phase, kept = [0.0], fit._refine
     module: Any = fit
 
-    def timed(*arguments: Any) -> None:
+    def timed(*arguments: Any) -> dict[str, Any]:
         begin = time.perf_counter()
-        kept(*arguments)
+        told = kept(*arguments)
         phase[0] = time.perf_counter() - begin
+        return told
 
     found = []
     module._refine = timed
