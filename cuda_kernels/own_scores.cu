@@ -14,7 +14,7 @@
 extern "C" __global__ void __launch_bounds__(256, 4)
     own_scores(const CODE* codes, i64 stride, i64 n_rows, const int* first_row,
                int n_partitions, const CLUSTER* own, const float* stay, int n_restarts,
-               int n_clusters, int* own_column, float* own_score) {
+               int n_clusters, int* own_column, float* own_score, i64 out_stride) {
     const i64 n_columns = (i64)n_restarts * n_clusters;
     const int first = blockIdx.y * TOGETHER;
     for (i64 l = (i64)blockIdx.x * blockDim.x + threadIdx.x; l < n_rows;
@@ -41,7 +41,8 @@ extern "C" __global__ void __launch_bounds__(256, 4)
                 if (q + t >= n_restarts) continue;
                 const i64 at = (q + t) * n_rows + l;
                 own_column[at] = column[t];
-                own_score[at] = column[t] < 0 ? __int_as_float(0xff800000) : score[t];
+                own_score[(q + t) * out_stride + l] =
+                    column[t] < 0 ? __int_as_float(0xff800000) : score[t];
             }
         }
     }

@@ -23,6 +23,7 @@ from gpu_consensus.backends.cupy.source import (
     count_kernel,
     own_scores_kernel,
     table_kernel,
+    tiles_kernel,
 )
 from gpu_consensus.backends.host_loops import compiled_loops
 from gpu_consensus.backends.numpy import NumpyBackend
@@ -32,7 +33,7 @@ from gpu_consensus.methods.climbs import climb_all
 
 FACTORS = {
     "code": ("u8", "u16"),
-    "n": (1, 31, 32, 33, 255, 256, 257, 1000),
+    "n": (1, 31, 32, 33, 255, 256, 257, 1100),
     "n_labels": (1, 2, 7, 8, 32, 33, 255, 256, 300),
     "n_clusters": (1, 2, 3, 7, 8, 9, 16, 31, 32, 33, 64, 65, 96, 97, 130),
     "n_restarts": (1, 2, 3),
@@ -105,16 +106,23 @@ def pairwise_cases(seed=0):
     return cases
 
 
+def sizes_of(case):
+    """Labels of each partition; their number is odd."""
+    return (case["n_labels"], 3, case["n_labels"], 1) * case["repeat"] + (2,)
+
+
 def forms_of(case, shared_limit):
     """Forms of kernels that a case is there for, on a device with such a limit."""
     code, k = case["code"], case["n_clusters"]
     cluster = f"u{8 * np.min_scalar_type(k).itemsize}"
     forms = {count_kernel(code, cluster)}
+    if k <= MOST_CLUSTERS:
+        forms.add(tiles_kernel())
     if not case["row_table"]:
         forms.add(own_scores_kernel(code, cluster))
     if k > MOST_CLUSTERS:
         return forms
-    sizes = (case["n_labels"], 3, case["n_labels"], 1) * case["repeat"]
+    sizes = sizes_of(case)
     for own in (False,) if case["row_table"] else (False, True):
         plan = plan_assign(
             np.cumsum([0, *(size + 1 for size in sizes)]),
@@ -167,7 +175,7 @@ def noting_forms():
 def draw(case, seed=0):
     """An ensemble and assignments of a case's size."""
     rng = np.random.default_rng(seed)
-    sizes = (case["n_labels"], 3, case["n_labels"], 1) * case["repeat"]
+    sizes = sizes_of(case)
     codes, _ = oracles.random_codes(rng, case["n"], sizes, case["missing"])
     ens = gpc.Ensemble.from_codes(codes, sizes)
     k, shape = case["n_clusters"], (case["n_restarts"], case["n"])
@@ -191,7 +199,7 @@ def check_case(backend, case):
         rule = "sec, complete"
     sizes = Case(
         case["n"],
-        (case["n_labels"], 3, case["n_labels"], 1) * case["repeat"],
+        sizes_of(case),
         case["n_restarts"],
         case["n_clusters"],
         case["missing"],
@@ -229,6 +237,20 @@ def check_moves(backend):
         backend.count(held, offsets, *moves, found)
         numpy.count(given, offsets, before, after, right)
         same(backend, "count of the moved", found, right)
+
+
+def check_many_clusters(backend):
+    """Assign objects to clusters whose numbers take two bytes and four."""
+    rng, numpy, offsets = np.random.default_rng(0), NumpyBackend(1), np.array([0, 3])
+    codes = rng.integers(3, size=(1, 5), dtype=np.uint8)
+    for n_clusters in (300, 65_536):
+        table = rng.random((3, 1, n_clusters), dtype=np.float32)
+        found = backend.assign(
+            backend.resident(codes), offsets, backend.to_device(table), best=True
+        )
+        right = numpy.assign(codes, offsets, table, best=True)
+        same(backend, "assign", found.assignment, right.assignment)
+        same(backend, "best", found.best, right.best)
 
 
 def draw_climbs(number):
@@ -269,6 +291,7 @@ def check_climbs(backend, number, n_threads=1):
 def check_all(backend, cases):
     """Check cases, each in its order of threads, moves of many, and all climbs."""
     check_moves(backend)
+    check_many_clusters(backend)
     for number, case in enumerate(cases):
         with cudaemu.configured(order=case["order"], seed=number):
             check_case(backend, case)

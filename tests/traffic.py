@@ -78,6 +78,7 @@ def shapes(code):
     for place, row_table in itertools.product((RESIDENT, TILED), (0, 1, 2)):
         for size in ((1, 16), (1, 32), (1, 10), (10, 10)):
             yield Shape(code, *size, row_table, place)
+        yield Shape(code, 1, 100, row_table, place)
     for row_table, n_clusters in itertools.product((0, 1, 2), (16, 32)):
         yield Shape(code, 1, n_clusters, row_table, TILED, n_labels=255)
     yield Shape(code, 1, 32, 0, TILED, filled=2 / 3)
@@ -151,21 +152,22 @@ def expected(shape):
     (row, partition), and the reasons.
     """
     plan, reasons = shape.plan, []
-    width = 4 * dict(plan.kernel.defines)["CHUNKS"]
-    n_tiles, columns = len(plan.tiles), shape.n_columns
-    shared, labels = 4.0 * n_tiles * width / columns, 1 if shape.code == "u8" else 2
-    if n_tiles * width > columns:
-        reasons.append(f"{n_tiles * width} columns read for {columns}")
-    if n_tiles > 1:
-        labels *= n_tiles
-        reasons.append(f"labels read in each of {n_tiles} launches")
+    columns = shape.n_columns
+    widths = np.diff([*range(0, columns, plan.step), columns])
+    width = int(np.where(widths > 16, 32, 16).sum())
+    shared, labels = 4.0 * width / columns, 1 if shape.code == "u8" else 2
+    if width > columns:
+        reasons.append(f"{width} columns read for {columns}")
+    if len(widths) > 1:
+        labels *= len(widths)
+        reasons.append(f"labels read for each of {len(widths)} tiles, from the cache")
     if shape.row_table == 2:
-        shared, labels = 2 * shared, 2 * labels
+        shared *= 2
         reasons.append("two tables")
     visits = (plan.pieces[:, 1] - plan.pieces[:, 0]).sum() / N_PARTITIONS
     if visits > 1:
-        labels *= visits
-        reasons.append(f"labels read for each of {visits:g} pieces of a partition")
+        shared, labels = shared * visits, labels * visits
+        reasons.append(f"each of {visits:g} pieces of a partition read, or zeros")
     if shape.filled < 1:
         shared, labels = shared / shape.filled, labels / shape.filled
         reasons.append(f"a block {shape.filled:.0%} full repeats its last row")
@@ -199,7 +201,7 @@ def render(measured):
 
 
 def _name(shape):
-    cut = shape.n_labels >= shape.shared_limit // 128
+    cut = shape.plan.pieces[0, 3] <= shape.n_labels
     where = "cut by labels" if cut else "resident" if shape.resident else "tiled"
     return f"{shape.plan.rows}, {shape.row_table}, {'own, ' * shape.own}{where}"
 

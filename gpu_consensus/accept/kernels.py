@@ -140,6 +140,7 @@ def _assign_cases(
     for columns in ((1, 32), (1, 16), (10, 10)):
         yield _assign_case(backend, codes, offsets, columns, what)
     yield _assign_case(backend, codes, offsets, (1, 32), what, row_table=True)
+    yield _tiles_case(backend, codes, offsets, (10, 10), what)
     yield from _own_cases(backend, codes, offsets, (10, 10), what)
 
 
@@ -165,10 +166,26 @@ def _assign_case(
         "assign",
         f"{n_restarts} x {k} columns, {what}" + ", row table" * row_table,
         lambda: backend.assign(codes, offsets, table, **options),
-        n * r * codes.itemsize + 4 * n * n_restarts + tables * table.nbytes,
+        n * r * codes.itemsize + n * n_restarts + tables * table.nbytes,
         4 * n * r * n_restarts * k * tables,
-        "device: every label and table once, 4 n R out; shared: 4 n r R K"
+        "device: every label and table once, n R out; shared: 4 n r R K"
         + " x 2 tables" * row_table,
+    )
+
+
+def _tiles_case(
+    backend: CupyBackend, codes: Any, offsets: Any, columns: tuple[int, int], what: str
+) -> Case:
+    shape = (int(offsets[-1]), *columns)
+    table = backend.xp.zeros(shape, np.float32)
+    few = codes[:, :32]  # the table is laid out for any number of objects
+    return Case(
+        "tiles",
+        f"{columns[0]} x {columns[1]} columns, {what}",
+        lambda: backend.assign(few, offsets, table),
+        2 * table.nbytes,
+        0,
+        "device: every entry of the table once in, once out",
     )
 
 
@@ -203,9 +220,9 @@ def _own_cases(
         "assign",
         f"{n_restarts} x {k} columns, {what}, staying priced",
         call,
-        labels + table.nbytes + 20 * size,
+        labels + table.nbytes + 13 * size,
         4 * r * size * k,
-        "device: every label and table once, 8 n R in, 12 n R out; shared: 4 n r R K",
+        "device: every label and table once, 8 n R in, 5 n R out; shared: 4 n r R K",
     )
 
 

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_consensus.backends.cupy.launch_plan import MOST_GRID_Y, plan_assign
+from gpu_consensus.backends.cupy.launch_plan import (
+    MOST_GRID_Y,
+    AssignPlan,
+    plan_assign,
+)
 from gpu_consensus.backends.cupy.launcher import NULL, Launcher, type_name
-from gpu_consensus.backends.cupy.source import own_scores_kernel
+from gpu_consensus.backends.cupy.source import own_scores_kernel, tiles_kernel
 from gpu_consensus.backends.protocol import Assigned, Assignment, Codes, Offsets, Table
 
 _TOGETHER = 4  # restarts of a thread, as in own_scores.cu
@@ -28,10 +32,9 @@ def assign_rows(
     assigned: Assigned,
 ) -> None:
     """Assign a range of objects and write what is asked for into ``assigned``."""
-    xp = gpu.xp
     rows_of_codes = gpu.rows(codes[:, rows], offsets)
     _, n_restarts, n_clusters = table.shape
-    n_rows, n_columns = rows.stop - rows.start, n_restarts * n_clusters
+    n_rows = rows.stop - rows.start
     plan = plan_assign(
         offsets,
         n_restarts,
@@ -41,56 +44,74 @@ def assign_rows(
         code=type_name(codes),
         own=own is not None,
     )
-    shape = (n_restarts, n_rows)
-    winner = xp.empty(shape, np.int32)
-    keep = assigned.best is not None or assigned.gap is not None or plan.continues
-    lowest: Any = NULL
-    if keep or own is not None:
-        lowest = xp.empty(shape, np.float32)
-    second: Any = xp.empty(shape, np.float32) if keep else NULL
-    together = max(1, gpu.shared_per_processor // (plan.shared + 1024))
-    blocks = -(-n_rows // (plan.threads * plan.rows))
-    grid = (min(blocks, gpu.n_processors * min(together, 4)),)
-    pieces, table = gpu.constant(plan.pieces), xp.ascontiguousarray(table)
-    flat = NULL if row_table is None else xp.ascontiguousarray(row_table)
-    weight = NULL if row_weight is None else xp.ascontiguousarray(row_weight[rows])
+    sums: Any = NULL
+    if row_table is not None and row_table.ndim == 2:
+        sums, row_table = gpu.xp.ascontiguousarray(row_table), None
+    laid_out = _lay_out(gpu, plan, table, row_table)
+    weight = NULL
+    if row_weight is not None:
+        weight = gpu.xp.ascontiguousarray(row_weight[rows])
+    winner, best, gap, gain = (
+        NULL if array is None else array[:, rows] for array in assigned
+    )
+    out_stride = np.int64(assigned.assignment.shape[1])
     staying: tuple[Any, ...] = ()
     if own is not None and stay is not None:
-        rounding = np.float32(len(codes) * 2.0**-23)
-        staying = (
-            *_own_scores(gpu, codes, rows_of_codes, own[:, rows], stay),
-            rounding,
+        column = _own_scores(
+            gpu, codes, rows_of_codes, own[:, rows], stay, gain, out_stride
         )
-    for begin, end in plan.tiles:
-        gpu.launch(
-            plan.kernel,
-            grid,
-            (plan.threads,),
-            (
-                *rows_of_codes,
-                pieces,
-                np.int32(len(plan.pieces)),
-                table,
-                flat,
-                weight,
-                np.int32(n_columns),
-                np.int32(begin),
-                np.int32(end),
-                np.int32(n_clusters),
-                winner,
-                lowest,
-                second,
-                *staying,
-            ),
-            shared=plan.shared,
-        )
-    assigned.assignment[:, rows] = winner
-    if assigned.best is not None:
-        assigned.best[:, rows] = lowest
-    if assigned.gap is not None:
-        xp.subtract(second, lowest, out=assigned.gap[:, rows])
-    if assigned.gain is not None:
-        assigned.gain[:, rows] = staying[1]
+        staying = column, gain, np.float32(len(codes) * 2.0**-23)
+    blocks = plan.blocks(n_rows, gpu.n_processors, gpu.shared_per_processor)
+    gpu.launch(
+        plan.kernel,
+        (blocks,),
+        (plan.threads,),
+        (
+            *rows_of_codes[:3],
+            gpu.constant(plan.pieces),
+            np.int32(len(plan.pieces)),
+            gpu.constant(plan.lines),
+            np.int32(len(table)),
+            np.int32(n_restarts * n_clusters),
+            np.int32(plan.step),
+            np.int32(plan.n_tiles),
+            np.int32(plan.tiles_of_chain),
+            np.int32(plan.n_chains),
+            laid_out,
+            sums,
+            weight,
+            np.int32(n_clusters),
+            winner,
+            np.int32(assigned.assignment.itemsize),
+            best,
+            gap,
+            out_stride,
+            *staying,
+        ),
+        shared=plan.shared,
+    )
+
+
+def _lay_out(
+    gpu: Launcher, plan: AssignPlan, table: Table, row_table: Table | None
+) -> Any:
+    """Return a table, and a row table of its own beside it, in tiles."""
+    contiguous, out = gpu.xp.ascontiguousarray, gpu.xp.empty(plan.floats, np.float32)
+    gpu.launch(
+        tiles_kernel(),
+        gpu.grid(plan.floats, 256),
+        (256,),
+        (
+            contiguous(table),
+            NULL if row_table is None else contiguous(row_table),
+            np.int32(len(table)),
+            np.int32(table[0].size),
+            np.int32(plan.step),
+            np.int64(plan.floats),
+            out,
+        ),
+    )
+    return out
 
 
 def _own_scores(
@@ -99,10 +120,12 @@ def _own_scores(
     rows_of_codes: tuple[Any, ...],
     own: Assignment,
     stay: Table,
-) -> tuple[Any, Any]:
-    """Return the column of every object's own cluster, and what staying costs it."""
+    score: Any,
+    out_stride: np.int64,
+) -> Any:
+    """Return the column of every object's own cluster; write what staying costs it."""
     xp, (_, n_restarts, n_clusters) = gpu.xp, stay.shape
-    column, score = xp.empty(own.shape, np.int32), xp.empty(own.shape, np.float32)
+    column = xp.empty(own.shape, np.int32)
     groups = min(-(-n_restarts // _TOGETHER), MOST_GRID_Y)
     gpu.launch(
         own_scores_kernel(type_name(codes), type_name(own)),
@@ -117,6 +140,7 @@ def _own_scores(
             np.int32(n_clusters),
             column,
             score,
+            out_stride,
         ),
     )
-    return column, score
+    return column

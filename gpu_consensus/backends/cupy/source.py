@@ -56,8 +56,10 @@ def assign_kernel(
 ) -> Kernel:
     """Return the form of ``assign`` for a type of codes and a shape."""
     # registers decide: two rows of 32 columns, or two tables, take most of them
-    threads = 384 if rows == 2 and chunks == 8 else 256 if row_table == 2 else 512
-    min_blocks = 2 if rows == 1 and row_table == 0 else 1
+    threads = 512
+    if chunks == 8:
+        threads = 384 if rows == 2 else 256 if row_table == 2 else 512
+    min_blocks = 2 if chunks == 4 and rows == 1 and row_table == 0 else 1
     defines = (
         ("CODE", code),
         ("CHUNKS", chunks),
@@ -68,6 +70,11 @@ def assign_kernel(
         ("MIN_BLOCKS", min_blocks),
     )
     return Kernel("assign", "assign", defines, threads)
+
+
+def tiles_kernel() -> Kernel:
+    """Return the kernel that lays tables out for ``assign``."""
+    return Kernel("tiles", "tiles", (), 256)
 
 
 def own_scores_kernel(code: str, cluster: str) -> Kernel:
@@ -124,6 +131,7 @@ def all_kernels() -> list[Kernel]:
     forms = [
         assign_kernel(c, w, *shape) for c, w, shape in product(codes, (4, 8), shapes)
     ]
+    forms.append(tiles_kernel())
     by_cluster = (own_scores_kernel, count_kernel, weigh_kernel)
     for form in by_cluster:
         forms += [form(*types) for types in product(codes, ("u8", "u16", "u32"))]

@@ -123,7 +123,7 @@ def test_limits_are_found():
     for broken, words in (
         ({"registers": 65}, "1 blocks together, 2 promised"),
         ({"registers": 129}, "69632 registers for a block"),
-        ({"shared": 30_000}, "30000 + 140800 bytes of shared memory"),
+        ({"shared": 30_000}, "30000 + 140928 bytes of shared memory"),
         ({"max_threads": 256}, "launched with 512 threads"),
     ):
         found = faults(kernel, fine._replace(**broken), a100, launches)

@@ -476,11 +476,21 @@ def test_plans_fit_every_device_and_every_size():
                 assert plan.pieces[0, 2] == 0
                 assert np.array_equal(ends[:-1], plan.pieces[1:, 2])
                 assert ends[-1] == offsets[-1]
-                # the tiles are the columns, and none is too wide
-                assert plan.tiles[0][0] == 0
-                assert plan.tiles[-1][1] == n_restarts * k
-                width = dict(plan.kernel.defines)["CHUNKS"] * 4
-                assert all(end - begin <= width for begin, end in plan.tiles)
+                # quads tell where labels begin
+                for begin, end, first, _, quad in plan.pieces.tolist():
+                    lines = plan.lines[4 * quad : 4 * quad + end - begin]
+                    assert np.array_equal(lines, offsets[begin:end] - first)
+                # the tiles are the columns, and none is too wide; only the last is
+                # narrow, and restarts that go on are in one chain
+                begins = np.arange(plan.n_tiles) * plan.step
+                widths = np.diff([*begins, n_restarts * k])
+                assert widths.min() > 0
+                assert widths.max() <= dict(plan.kernel.defines)["CHUNKS"] * 4
+                assert (widths[:-1] > 16).all()
+                chained = np.arange(plan.n_tiles) % plan.tiles_of_chain > 0
+                assert np.array_equal(begins % k > 0, chained)
+                padded = np.where(widths > 16, 32, 16).sum()
+                assert plan.floats == offsets[-1] * padded
             groups, bins = histogram_groups(offsets, 10, limit // 4)
             assert groups[0] == 0
             assert groups[-1] == len(sizes)
@@ -664,7 +674,7 @@ def test_the_doctor_finds_a_wrong_kernel(emulated_cupy, monkeypatch):
     monkeypatch.setattr(
         cuda_compile,
         "source",
-        lambda name: source(name).replace("k < low.cluster", "false"),
+        lambda name: source(name).replace("score < low.best", "score <= low.best"),
     )
     cuda_compile.compiled.cache_clear()
     sick = gpc.doctor()

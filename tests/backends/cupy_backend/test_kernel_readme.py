@@ -17,7 +17,8 @@ HEADING = "| kernel | a block owns |"
 # shared bytes, block, grid: all numbers of these cells, in their order
 NUMBERS = {
     "count": ([4, 48, 12_292], [256], [16_384, 8, 2048, 8, 65_535]),
-    "assign": ([128, 32, 16], [512, 256, 384, 32], [4, 32]),
+    "tiles": ([0], [256], [256]),
+    "assign": ([128, 32, 16], [512, 256, 32, 384, 32], [2]),
     "own_scores": ([0], [256], [256, 4, 65_535]),
     "scores": ([0], [32, 8], [8]),
     "soft_count": ([256, 48], [32, 8], [256, 32, 65_535]),
@@ -87,6 +88,10 @@ def test_blocks_and_grids_are_as_stated(multiprocessors):
     fresh, moved = (launch.grid for launch in found["count"])
     assert fresh == (25 * PROBLEM.n_restarts, 1 if multiprocessors == FEW else 3)
     assert moved == (7 * PROBLEM.n_restarts, 1 if multiprocessors == FEW else 3)
+    # 100 columns in tiles of 32 and a last one of 16, without and with a row table
+    floats = int(OFFSETS[-1]) * (3 * 32 + 16)
+    grids = {launch.grid[0] for launch in found["tiles"]}
+    assert grids == {blocks(k * floats, 256, multiprocessors) for k in (1, 2)}
     # one block for each tile, and a wave of starts
     assert {launch.grid for launch in found["coassociation"]} == {((-(-N // 32)) ** 2,)}
     waves = {launch.grid for launch in found["add_rem_add"]}
@@ -122,7 +127,10 @@ def test_rows_of_a_block_of_count(n_labels, n, moved, rows, grid):
 
 def test_shapes_of_assign_are_as_stated():
     (first, *_) = launches(FEW, Problem(1, 1, 10, 1))["assign"]
-    assert first.grid == (min(-(-N // first.threads), 4 * FEW),)
+    assert first.grid == (min(-(-N // first.threads), 2 * FEW),)
+    # four tiles of 30, 30, 30 and 10 columns
+    grids = {launch.grid for launch in launches(MANY)["assign"] if launch.shared}
+    assert grids == {(4 * min(-(-N // n), MANY // 4),) for n in (512, 256)}
     threads = set()
     for where in ARCHITECTURES.values():
         for problem in (Problem(10), Problem(10, 1), Problem(100), Problem(100, 1)):
@@ -137,7 +145,7 @@ def test_shapes_of_assign_are_as_stated():
                 two = form["ROWS"] == 2
                 assert launch.threads == (
                     256
-                    if form["ROW_TABLE"] == 2
+                    if form["ROW_TABLE"] == 2 and columns == 32
                     else 384
                     if two and columns == 32
                     else 512

@@ -40,56 +40,128 @@ MUTANTS = [
     Mutant("stage before all have read", "assign", BARRIER, "", 0),
     Mutant("read before all is staged", "assign", BARRIER, "", 1),
     Mutant(
-        "rows beyond the last are read", "assign", "l < n_rows ? l : n_rows - 1", "l"
-    ),
-    Mutant(
-        "rows beyond the last are written", "assign", "if (l >= n_rows) continue;", ""
-    ),
-    Mutant("ties go to any cluster", "assign", "k < low.cluster", "false"),
-    Mutant("ties go to the last cluster", "assign", "k < low.cluster", "true"),
-    Mutant("second best forgotten", "assign", "fminf(low.second, score)", "low.second"),
-    Mutant("chunks read unswizzled", "assign", "(at ^ (s * 16))", "(at + s * 16)"),
-    Mutant("one copy serves all lanes", "assign", "copy * CHUNKS + turn", "turn"),
-    Mutant(
-        "labels of other pieces", "assign", "if (line >= piece.n_lines) continue;", ""
-    ),
-    Mutant("tiles do not go on", "assign", "begin > q * n_clusters", "begin < 0"),
-    Mutant(
-        "weight of another type",
+        "rows beyond the last are read",
         "assign",
-        "const float* row_weight",
-        "const double* row_weight",
+        "l < a.n_rows ? l : a.n_rows - 1",
+        "l",
+    ),
+    Mutant("rows beyond the last are written", "assign", "if (l < a.n_rows) ", ""),
+    Mutant(
+        "ties go to the last cluster", "assign", "score < low.best", "score <= low.best"
+    ),
+    Mutant("second best forgotten", "assign", "fminf(low.second, score)", "low.second"),
+    Mutant(
+        "chunks read unswizzled", "assign", "at[u][j] ^ (s * 16", "at[u][j] + (s * 16"
+    ),
+    Mutant("one copy serves all lanes", "assign", "copy * N + turn", "turn"),
+    Mutant("no line of zeros", "assign", "piece.n_lines * TABLES * 8 + t", "t"),
+    Mutant(
+        "a label too many has a line",
+        "assign",
+        "labels[u][j], piece.n_lines)",
+        "labels[u][j], piece.n_lines - 1)",
+    ),
+    Mutant(
+        "labels of the next partitions too early",
+        "assign",
+        "load(a, piece, row, i + AHEAD, labels)",
+        "load(a, piece, row, i, labels)",
+    ),
+    Mutant("labels loaded once", "assign", "if (i + AHEAD < piece.end)", "if (false)"),
+    Mutant(
+        "a partition too many is added",
+        "assign",
+        "if (i + u >= piece.end) break;",
+        "if (i + u > piece.end) break;",
+        1,
+    ),
+    Mutant("quads of the first piece", "assign", "piece.first_quad + ", ""),
+    Mutant(
+        "staging stops short",
+        "assign",
+        "first < n; first += FLIGHT",
+        "first < n - 1; first += FLIGHT",
+    ),
+    Mutant(
+        "staged lines shifted", "assign", "if (t >= n) break;", "if (t >= n - 1) break;"
+    ),
+    Mutant(
+        "one load for all in flight",
+        "assign",
+        "min(first + f * blockDim.x, n - 1)",
+        "min(first, n - 1)",
+    ),
+    Mutant("slots not in order", "assign", "order<N>(score[0][j]);", ""),
+    Mutant("order of other lanes", "assign", "threadIdx.x & b", "threadIdx.x & 1"),
+    Mutant(
+        "what was found is not carried", "assign", "low = carried;", "low.cluster = 0;"
+    ),
+    Mutant("written before it ends", "assign", "if (last > end - begin) break;", ""),
+    Mutant("tile staged for another", "assign", "&& last - first == 1", ""),
+    Mutant(
+        "tiles of other chains", "assign", "blockIdx.x % n_chains", "blockIdx.x % 1"
+    ),
+    Mutant(
+        "rows left out",
+        "assign",
+        "gridDim.x / n_chains * rows_of_block",
+        "gridDim.x * rows_of_block",
+    ),
+    Mutant("wide cluster numbers cut", "assign", "a.winner_bytes == 2", "true"),
+    Mutant(
+        "narrow cluster numbers widened",
+        "assign",
+        "a.winner_bytes == 1",
+        "false",
+        harms=True,
+    ),
+    Mutant(
+        "gap of the worst",
+        "assign",
+        "__fsub_rn(low.second, low.best)",
+        "__fsub_rn(low.best, low.second)",
+    ),
+    Mutant(
+        "table in the place of the row table",
+        "assign",
+        "s * 16 + which * 128",
+        "s * 16",
+    ),
+    Mutant("narrow tile read wide", "assign", "end - begin > 16", "true"),
+    Mutant(
+        "row table not beside", "tiles", "line % n_tables ? row_table : table", "table"
+    ),
+    Mutant("narrow tile laid out wide", "tiles", "end - begin > 16 ? 32 : 16", "32"),
+    Mutant("a column beyond the last", "tiles", "column < end ?", "column <= end ?"),
+    Mutant("lines of two tables mixed up", "tiles", "line / n_tables", "line"),
+    Mutant(
+        "chains of another type",
+        "assign",
+        "int n_chains,",
+        "i64 n_chains,",
     ),
     Mutant(
         "fused multiply-add",
         "assign",
-        "__fadd_rn(score[j][t], __fmul_rn(weight, sum))",
-        "fmaf(weight, sum, score[j][t])",
-    ),
-    Mutant(
-        "partitions in reverse",
-        "assign",
-        "int i = piece.begin; i < piece.end; ++i",
-        "int i = piece.end - 1; i >= piece.begin; --i",
+        "__fadd_rn(score[0][j][t], __fmul_rn(weight, score[1][j][t]))",
+        "fmaf(weight, score[1][j][t], score[0][j][t])",
     ),
     Mutant("factor without its weight", "assign", "__fmul_rn(weight, sum)", "sum"),
-    Mutant("last column forgotten", "assign", "column < end)", "column < end - 1)"),
+    Mutant("last column forgotten", "assign", "t >= last ||", "t >= last - 1 ||"),
     Mutant(
         "own cluster keeps its score",
         "assign",
-        "if (column_of(a, t) == own_column) score[t] = own_score;",
-        "(void)own_column, (void)own_score;",
+        "t == own_column ? own_score : score[t]",
+        "score[t]",
     ),
     Mutant(
-        "gain before the last tile",
+        "own column of the first tile",
         "assign",
-        "q < a.column_end / n_clusters",
-        "q <= (a.column_end - 1) / n_clusters",
+        "* a.n_rows + l] - begin",
+        "* a.n_rows + l]",
     ),
     Mutant("rounding is a gain", "assign", "gain > least", "gain > 0.0f"),
-    Mutant(
-        "least gain has a sign", "assign", "fabsf(a.own_score[at])", "a.own_score[at]"
-    ),
+    Mutant("least gain has a sign", "assign", "fabsf(own_score)", "own_score"),
     Mutant(
         "restarts mixed up",
         "own_scores",
@@ -283,7 +355,12 @@ MUTANTS = [
     Mutant(
         "32-bit index, globally", "count", "(i64)i * w.stride", "(u32)i * (u32)w.stride"
     ),
-    Mutant("32-bit index", "assign", "(i64)i * a.stride", "(u32)i * (u32)a.stride"),
+    Mutant(
+        "32-bit index",
+        "assign",
+        "(i64)(i + u) * a.stride",
+        "(u32)(i + u) * (u32)a.stride",
+    ),
     *(
         Mutant("32-bit index", file, "(i64)i * stride", "(u32)i * (u32)stride")
         for file in (
@@ -330,7 +407,7 @@ def id_of(mutant):
 EVERY_RUN = {
     "read before all is staged in assign",
     "rows beyond the last are written in assign",
-    "ties go to any cluster in assign",
+    "ties go to the last cluster in assign",
     "one copy serves all lanes in assign",
     "32-bit index in count",
     "restarts mixed up in weigh",
@@ -338,7 +415,7 @@ EVERY_RUN = {
     "uncounted rows save in own_scores",
     "shared update not atomic in count",
     "off-by-one bin in count",
-    "weight of another type in assign",
+    "chains of another type in assign",
     "absent members weigh in table",
     "labels staged too early in add_rem_add",
     "leaving loses ties in add_rem_add",
@@ -359,6 +436,8 @@ CASES = [
         (65, 5, 4, 2, 0.3, 0, "sec"),
         (31, 7, 97, 1, 0.4, 0, "sec"),
         (65, 5, 17, 2, 0.0, 0, "sec"),
+        (1100, 3, 16, 3, 0.0, 0, "c"),
+        (1100, 3, 40, 1, 0.0, 0, "c"),
     )
 ]
 
@@ -380,6 +459,8 @@ def wrong_by_matrix(mode, file):
             backend = choose_backend("cupy", None)
             if file in (None, "count"):
                 kernel_matrix.check_moves(backend)
+            if file in (None, "assign"):
+                kernel_matrix.check_many_clusters(backend)
             for number, case in enumerate(CASES):
                 order = ("forward", "reverse", "random")[number % 3]
                 with configured(order=order):
